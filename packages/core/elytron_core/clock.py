@@ -39,16 +39,16 @@ class FrozenClock:
         self._step_ms = step_ms
 
     def now(self, /) -> Instant:
-        at = self._at
-        self._at = Instant(at + self._step_ms)
-        return at
+        current_time = self._at
+        self._at = Instant(current_time + self._step_ms)
+        return current_time
 
     def advance(self, by_ms: int, /) -> None:
         """Move the clock by `by_ms`; a negative number steps back."""
         self._at = Instant(self._at + by_ms)
 
 
-def order_time(claimed: Instant | None, /, *, recorded_at: Instant, now: Instant | None = None) -> Instant:
+def order_time(claimed_at: Instant | None, /, *, recorded_at: Instant, now: Instant | None = None) -> Instant:
     """Return the time by which a memory is ordered among others.
 
     It is the claimed time, but never later than the recording: nothing is observed after it was recorded. With `now`, a
@@ -58,15 +58,15 @@ def order_time(claimed: Instant | None, /, *, recorded_at: Instant, now: Instant
     >>> order_time(Instant(90), recorded_at=Instant(20))
     20
     """
-    at = recorded_at if claimed is None else min(claimed, recorded_at)
+    ordering_time = recorded_at if claimed_at is None else min(claimed_at, recorded_at)
     if now is None or now >= recorded_at:
-        return at
-    return Instant(min(at, now - limits.CLOCK_SKEW_MS))
+        return ordering_time
+    return Instant(min(ordering_time, now - limits.CLOCK_SKEW_MS))
 
 
-def late_recording(claimed: Instant | None, recorded_at: Instant, /) -> Instant | None:
+def late_recording(claimed_at: Instant | None, recorded_at: Instant, /) -> Instant | None:
     """Return when a memory was recorded if it claims a later time; None otherwise."""
-    is_ahead = claimed is not None and claimed > recorded_at + limits.CLOCK_SKEW_MS
+    is_ahead = claimed_at is not None and claimed_at > recorded_at + limits.CLOCK_SKEW_MS
     return recorded_at if is_ahead else None
 
 
@@ -86,8 +86,8 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
             problem = "is not an ISO 8601 timestamp such as 2026-03-01 or 2026-03-01T09:30:00Z"
             raise InvalidInput(field=field, problem=problem) from None
     if isinstance(value, datetime):
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        value = round(aware.timestamp() * 1000)
+        aware_datetime = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        value = round(aware_datetime.timestamp() * 1000)
     try:
         # NaN compares as False, so it is rejected together with out-of-range years.
         is_near = limits.EARLIEST_MS <= value <= limits.LATEST_MS
@@ -105,14 +105,14 @@ def _parse_datetime(text: str) -> datetime:
     # RFC 3339 allows a lower-case `z`, which `fromisoformat` rejects.
     if text.endswith("z"):
         text = f"{text[:-1]}Z"
-    plain, leaps = _LEAP_SECOND.subn("59", text)
-    return datetime.fromisoformat(plain) + timedelta(seconds=leaps)
+    text_without_leap_second, leap_second_count = _LEAP_SECOND.subn("59", text)
+    return datetime.fromisoformat(text_without_leap_second) + timedelta(seconds=leap_second_count)
 
 
 def format_instant(at: Instant, /) -> str:
     """Return `at` as ISO 8601 text in UTC, without fractional seconds if there are none."""
-    moment = as_datetime(at)
-    return moment.isoformat(timespec="milliseconds" if at % 1000 else "seconds").replace("+00:00", "Z")
+    utc_datetime = as_datetime(at)
+    return utc_datetime.isoformat(timespec="milliseconds" if at % 1000 else "seconds").replace("+00:00", "Z")
 
 
 def as_datetime(at: Instant, /) -> datetime:

@@ -61,8 +61,8 @@ class TrustLevel(StrEnum):
         """Return the position from 1 on; a higher one is trusted more."""
         return _RANKS[self]
 
-    def is_at_least(self, other: "TrustLevel | None", /) -> bool:
-        return other is None or self.rank >= other.rank
+    def is_at_least(self, least_level: "TrustLevel | None", /) -> bool:
+        return least_level is None or self.rank >= least_level.rank
 
 
 _RANKS = {trust: place for place, trust in enumerate(TrustLevel, 1)}
@@ -125,7 +125,7 @@ FLAGS: Final = (PRIVATE_FLAG, STORE_FLAG)
 def require_flags(metadata: dict[str, ValueT], /) -> dict[str, ValueT]:
     """Return `metadata`. Raises ValueError for a flag that is not true or false, or whose name is misspelled."""
     for name, value in metadata.items():
-        flag = name.strip().casefold()
-        if flag in FLAGS and not (name == flag and (value is None or isinstance(value, bool))):
-            raise ValueError(f"has {flag!r} in a form that has no effect: write {flag!r}: true or false")
+        normal_name = name.strip().casefold()
+        if normal_name in FLAGS and not (name == normal_name and (value is None or isinstance(value, bool))):
+            raise ValueError(f"has {normal_name!r} in a form that has no effect: write {normal_name!r}: true or false")
     return metadata

@@ -52,11 +52,11 @@ def is_id(text: str, /) -> bool:
     return ID.fullmatch(text) is not None
 
 
-def make_uuid7(at_ms: int, counter: int, tail: bytes, /) -> str:
-    """Return the UUIDv7 of `at_ms` (48 bits), `counter` (12 bits) and eight `tail` bytes (RFC 9562, 5.7)."""
-    high = (at_ms & 0xFFFF_FFFF_FFFF) << 16 | 0x7000 | (counter & 0x0FFF)
-    low = int.from_bytes(tail, "big") & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
-    digits = f"{high:016x}{low:016x}"
+def make_uuid7(at_ms: int, counter: int, random_bytes: bytes, /) -> str:
+    """Return the UUIDv7 of `at_ms` (48 bits), `counter` (12 bits) and eight `random_bytes` (RFC 9562, 5.7)."""
+    high_bits = (at_ms & 0xFFFF_FFFF_FFFF) << 16 | 0x7000 | (counter & 0x0FFF)
+    low_bits = int.from_bytes(random_bytes, "big") & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
+    digits = f"{high_bits:016x}{low_bits:016x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
@@ -96,10 +96,10 @@ class SeededIds:
         return make_uuid7(count, 0, self._bytes(b"id", count)[:8])
 
     def secret(self, size: int, /) -> bytes:
-        block = self._bytes(b"secret", self._next())
-        while len(block) < size:
-            block += hashlib.sha256(block).digest()
-        return block[:size]
+        secret_bytes = self._bytes(b"secret", self._next())
+        while len(secret_bytes) < size:
+            secret_bytes += hashlib.sha256(secret_bytes).digest()
+        return secret_bytes[:size]
 
     def _next(self) -> int:
         self._count += 1

@@ -28,12 +28,19 @@ def lazy_exports(
 
     @cache
     def homes() -> dict[str, str]:
-        return {name: home for home, names in exports.items() if names != "*" for name in names.split()}
+        return {
+            name: module_name
+            for module_name, exported_names in exports.items()
+            if exported_names != "*"
+            for name in exported_names.split()
+        }
 
     @cache
     def all_homes() -> dict[str, str]:
-        whole = (home for home, names in exports.items() if names == "*")
-        return homes() | {name: home for home in whole for name in import_module(home).__all__}
+        whole_modules = (module_name for module_name, exported_names in exports.items() if exported_names == "*")
+        return homes() | {
+            name: module_name for module_name in whole_modules for name in import_module(module_name).__all__
+        }
 
     def names() -> list[str]:
         return sorted(all_homes(), key=lambda name: (0 if name.isupper() else 1 if name[:1].isupper() else 2, name))
@@ -44,19 +51,23 @@ def lazy_exports(
         if name == "__version__":
             return import_module("importlib.metadata").version(package)
         # Python itself looks up many dunder names, which no module exports.
-        home = None if name.startswith("__") else homes().get(name)
+        module_name = None if name.startswith("__") else homes().get(name)
         # Only an unknown name requires importing the modules that are exported whole.
-        if home is None and not name.startswith("_"):
-            home = all_homes().get(name)
-        if home is None:
+        if module_name is None and not name.startswith("_"):
+            module_name = all_homes().get(name)
+        if module_name is None:
             problem = f"module {package!r} has no attribute {name!r}"
             if not name.startswith("_"):  # the errors are such a package themselves
                 problem += import_module("elytron_core.errors.foreign_names").export_instead(name, all_homes())
                 if _is_import(import_module("inspect").currentframe().f_back):
                     raise ImportError(problem, name=name)
             raise AttributeError(problem, name=name)
-        value: object = import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
-        setattr(sys.modules[package], name, value)
-        return value
+        exported_value: object = (
+            import_module(f"{module_name}.{name}")
+            if module_name == package
+            else getattr(import_module(module_name), name)
+        )
+        setattr(sys.modules[package], name, exported_value)
+        return exported_value
 
     return load, names

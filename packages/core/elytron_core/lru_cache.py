@@ -13,30 +13,30 @@ ValueT = TypeVar("ValueT")
 _REMEMBERING: Final[WeakSet[Any]] = WeakSet()
 
 
-def remember_answers(most: int, /) -> Callable[[Callable[ArgumentsP, AnswerT]], Callable[ArgumentsP, AnswerT]]:
-    """Cache up to `most` results of a function with their arguments, until `forget_answers`."""
+def remember_answers(max_answers: int, /) -> Callable[[Callable[ArgumentsP, AnswerT]], Callable[ArgumentsP, AnswerT]]:
+    """Cache up to `max_answers` results of a function with their arguments, until `forget_answers`."""
 
     def wrap(function: Callable[ArgumentsP, AnswerT]) -> Callable[ArgumentsP, AnswerT]:
-        remembering = lru_cache(maxsize=most)(function)
-        _REMEMBERING.add(remembering)
-        return cast("Callable[ArgumentsP, AnswerT]", remembering)
+        cached_function = lru_cache(maxsize=max_answers)(function)
+        _REMEMBERING.add(cached_function)
+        return cast("Callable[ArgumentsP, AnswerT]", cached_function)
 
     return wrap
 
 
 def forget_answers() -> None:
     """Clear all caches of `remember_answers`: their arguments may contain words of erased texts."""
-    for remembering in tuple(_REMEMBERING):
-        remembering.cache_clear()
+    for cached_function in tuple(_REMEMBERING):
+        cached_function.cache_clear()
 
 
 class LruCache(OrderedDict[KeyT, ValueT]):
     """A dict of at most `most` keys. Setting a key, or `use`, moves it to the end; other reads do not change the
     order."""
 
-    def __init__(self, most: int, /) -> None:
+    def __init__(self, max_entries: int, /) -> None:
         super().__init__()
-        self._most = most
+        self._most = max_entries
 
     def __setitem__(self, key: KeyT, value: ValueT, /) -> None:
         super().__setitem__(key, value)

@@ -25,33 +25,33 @@ _LIKE = 0.7
 @cache
 def every_name(model: type[BaseModel], /) -> frozenset[str]:
     """Return every field name in `model` and its nested types: our own words, which may be repeated in messages."""
-    described = model_schema(model)
-    parts: list[JsonSchema] = [described, *described.get("$defs", {}).values()]
-    return frozenset(name for part in parts for name in part.get("properties", {}))
+    schema = model_schema(model)
+    schema_parts: list[JsonSchema] = [schema, *schema.get("$defs", {}).values()]
+    return frozenset(name for schema_part in schema_parts for name in schema_part.get("properties", {}))
 
 
-def names_at(model: type[BaseModel], place: Place, /) -> tuple[str, ...]:
-    """Return the field names at `place`, a path from a validation error; none for an unknown place."""
-    described = model_schema(model)
-    parts = [described]
-    for step in place:
-        parts = [
-            inner
-            for part in parts
-            for form in _schema_forms(described, part)
-            for inner in _schema_step(described, form, step)
+def names_at(model: type[BaseModel], field_path: Place, /) -> tuple[str, ...]:
+    """Return the field names at `field_path`, a path from a validation error; none for an unknown place."""
+    schema = model_schema(model)
+    schema_parts = [schema]
+    for step in field_path:
+        schema_parts = [
+            inner_part
+            for schema_part in schema_parts
+            for schema_form in _schema_forms(schema, schema_part)
+            for inner_part in _schema_step(schema, schema_form, step)
         ]
-    forms = (form for part in parts for form in _schema_forms(described, part))
-    return tuple(dict.fromkeys(name for form in forms for name in form.get("properties", {})))
+    forms = (schema_form for schema_part in schema_parts for schema_form in _schema_forms(schema, schema_part))
+    return tuple(dict.fromkeys(name for schema_form in forms for name in schema_form.get("properties", {})))
 
 
 def nearest_name(name: str, names: Iterable[str], /) -> str | None:
     """Return the one of `names` closest to `name`, ignoring case and underscores; None if none is close."""
     if len(name) > limits.NAME_CHARS:
         return None
-    plain = {_plain_name(one): one for one in names}
-    matches = get_close_matches(_plain_name(name), plain, n=1, cutoff=_LIKE)
-    return plain[matches[0]] if matches else None
+    names_by_plain_form = {_plain_name(candidate): candidate for candidate in names}
+    matches = get_close_matches(_plain_name(name), names_by_plain_form, n=1, cutoff=_LIKE)
+    return names_by_plain_form[matches[0]] if matches else None
 
 
 def _plain_name(name: str) -> str:
@@ -64,32 +64,35 @@ def model_schema(model: type[BaseModel], /) -> JsonSchema:
     return model.model_json_schema(mode="validation")
 
 
-def _schema_forms(described: JsonSchema, part: JsonSchema) -> Iterator[JsonSchema]:
+def _schema_forms(schema: JsonSchema, part: JsonSchema) -> Iterator[JsonSchema]:
     """Yield `part`, and each alternative of it."""
     yield part
-    for form in part.get("oneOf", part.get("anyOf", ())):
-        yield from _schema_forms(described, _resolve_reference(described, form))
+    for alternative in part.get("oneOf", part.get("anyOf", ())):
+        yield from _schema_forms(schema, _resolve_reference(schema, alternative))
 
 
-def _schema_step(described: JsonSchema, part: JsonSchema, step: str | int) -> list[JsonSchema]:
+def _schema_step(schema: JsonSchema, part: JsonSchema, step: str | int) -> list[JsonSchema]:
     """Return the part at `step`: an item, a field, or the alternative with that name."""
     if isinstance(step, int):
-        parts = [part.get("items")]
+        candidates = [part.get("items")]
     else:
-        kinds = part.get("discriminator", {}).get("mapping", {})
-        parts = [part.get("properties", {}).get(step), {"$ref": kinds[step]} if step in kinds else None]
-        parts += [form for form in part.get("anyOf", ()) if _form_label(form) == step]
-    return [_resolve_reference(described, one) for one in parts if one]
+        references_by_tag = part.get("discriminator", {}).get("mapping", {})
+        candidates = [
+            part.get("properties", {}).get(step),
+            {"$ref": references_by_tag[step]} if step in references_by_tag else None,
+        ]
+        candidates += [form for form in part.get("anyOf", ()) if _form_label(form) == step]
+    return [_resolve_reference(schema, step_part) for step_part in candidates if step_part]
 
 
-def _form_label(form: JsonSchema) -> str:
-    return str(form.get("$ref", "")).rpartition("/")[2]
+def _form_label(reference: JsonSchema) -> str:
+    return str(reference.get("$ref", "")).rpartition("/")[2]
 
 
-def _resolve_reference(described: JsonSchema, part: JsonSchema) -> JsonSchema:
+def _resolve_reference(schema: JsonSchema, part: JsonSchema) -> JsonSchema:
     """Return `part`, or the definition that it references."""
     while "$ref" in part:
-        part = described["$defs"][_form_label(part)]
+        part = schema["$defs"][_form_label(part)]
     return part
 
 
@@ -121,12 +124,12 @@ class Value(BaseModel):
         # Private attributes need copies of their own, which pydantic makes.
         if deep or not update or self.__pydantic_private__ is not None:
             return super().model_copy(update=update, deep=deep)
-        copy = _blank(type(self))
-        _set_attribute(copy, "__dict__", self.__dict__ | update)
-        _set_attribute(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__ | update.keys())
-        _set_attribute(copy, "__pydantic_extra__", None)
-        _set_attribute(copy, "__pydantic_private__", None)
-        return copy
+        value_copy = _blank(type(self))
+        _set_attribute(value_copy, "__dict__", self.__dict__ | update)
+        _set_attribute(value_copy, "__pydantic_fields_set__", self.__pydantic_fields_set__ | update.keys())
+        _set_attribute(value_copy, "__pydantic_extra__", None)
+        _set_attribute(value_copy, "__pydantic_private__", None)
+        return value_copy
 
     if not TYPE_CHECKING:
 
@@ -137,8 +140,8 @@ class Value(BaseModel):
                 # Python and pydantic look up such names on many values, so the answer must be quick.
                 if name.startswith("_"):
                     raise
-            instead = _named_instead(type(self), name)
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{instead}", name=name, obj=self)
+            hint = _named_instead(type(self), name)
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 
         def __getitem__(self, name: object, /) -> NoReturn:
             raise no_item(self, name)
@@ -165,40 +168,42 @@ class Value(BaseModel):
 def no_item(value: Value, name: object, /) -> TypeError:
     """Return the error for `value[name]`: fields are attributes."""
     names = _readable_names(type(value))
-    instead = f": use .{name}" if name in names else field_instead(name, names) if isinstance(name, str) else ""
-    return TypeError(f"the fields of {type(value).__name__} are attributes{instead}")
+    hint = f": use .{name}" if name in names else field_instead(name, names) if isinstance(name, str) else ""
+    return TypeError(f"the fields of {type(value).__name__} are attributes{hint}")
 
 
-def _readable_names(kind: type[Value]) -> frozenset[str]:
+def _readable_names(value_type: type[Value]) -> frozenset[str]:
     """Return the names of a class's fields and properties."""
-    members = (vars(base).items() for base in kind.__mro__ if issubclass(base, Value))
-    properties = (name for each in members for name, member in each if isinstance(member, property))
-    return frozenset({*kind.model_fields, *properties})
+    members_by_base = (vars(base).items() for base in value_type.__mro__ if issubclass(base, Value))
+    properties = (
+        name for base_members in members_by_base for name, member in base_members if isinstance(member, property)
+    )
+    return frozenset({*value_type.model_fields, *properties})
 
 
 @lru_cache(maxsize=256)
-def _named_instead(kind: type[Value], name: str) -> str:
+def _named_instead(value_type: type[Value], name: str) -> str:
     """Return the intended field for a message; cached, because `getattr` with a default calls it each time."""
-    return field_instead(name, _readable_names(kind))
+    return field_instead(name, _readable_names(value_type))
 
 
-def _make_strict(part: Any) -> None:
+def _make_strict(schema_part: Any) -> None:
     """Make numbers and flags in a part of a schema strict, and make each list stop at its first problem, in place."""
-    if isinstance(part, dict):
-        schema = cast("dict[str, Any]", part)
-        kind = schema.get("type")
-        if kind in _PLAIN:
+    if isinstance(schema_part, dict):
+        schema = cast("dict[str, Any]", schema_part)
+        json_type = schema.get("type")
+        if json_type in _PLAIN:
             schema["strict"] = True
-        if kind in _LISTS:
+        if json_type in _LISTS:
             schema["fail_fast"] = True
         # A part without a kind maps names, of fields for instance, and a field may have any name.
-        is_schema = isinstance(kind, str)
-        for name, inner in schema.items():
+        is_schema = isinstance(json_type, str)
+        for name, inner_part in schema.items():
             if not is_schema or name not in _NO_SCHEMA:
-                _make_strict(inner)
-    elif isinstance(part, list | tuple):
-        for inner in cast("Sequence[Any]", part):
-            _make_strict(inner)
+                _make_strict(inner_part)
+    elif isinstance(schema_part, list | tuple):
+        for inner_part in cast("Sequence[Any]", schema_part):
+            _make_strict(inner_part)
 
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -208,9 +213,9 @@ _SHARED = (str, int, float, tuple, Value, type(None))
 """Defaults of these types are immutable, so values may share them."""
 
 
-def _make_unchecked(kind: type[ValueT], values: dict[str, Any], fields_set: set[str]) -> ValueT:
+def _make_unchecked(value_type: type[ValueT], values: dict[str, Any], fields_set: set[str]) -> ValueT:
     """Return a value with these fields, without validation."""
-    value = _blank(kind)
+    value = _blank(value_type)
     _set_attribute(value, "__dict__", values)
     _set_attribute(value, "__pydantic_fields_set__", fields_set)
     _set_attribute(value, "__pydantic_extra__", None)
@@ -225,14 +230,16 @@ class VouchedMaker(Generic[ValueT]):
     shared. Fields that are not named have their defaults.
     """
 
-    def __init__(self, kind: type[ValueT], /, *names: str) -> None:
-        self._kind = kind
+    def __init__(self, value_type: type[ValueT], /, *names: str) -> None:
+        self._kind = value_type
         self._given_names = frozenset(names)
         self._set = set(names)
-        defaults = {name: field.default for name, field in kind.model_fields.items() if name not in self._given_names}
+        defaults = {
+            name: field.default for name, field in value_type.model_fields.items() if name not in self._given_names
+        }
         self._dicts = tuple(name for name, default in defaults.items() if default == {})
         # In the order of the class, which is the order of its JSON.
-        self._blank = {name: defaults.get(name) for name in kind.model_fields}
+        self._blank = {name: defaults.get(name) for name in value_type.model_fields}
         assert self._given_names <= self._blank.keys()
         assert all(isinstance(default, _SHARED) or name in self._dicts for name, default in defaults.items())
 
@@ -247,8 +254,8 @@ class VouchedMaker(Generic[ValueT]):
     def again(self, value: ValueT, /, **fields: Any) -> ValueT:
         """Return a copy of a value from `make` with these fields replaced; any other dict is shared."""
         assert fields.keys() <= self._given_names
-        fresh = {name: dict[str, Any]() for name in self._dicts} if self._dicts else {}
-        values = {**value.__dict__, **fresh, **fields}
+        fresh_dicts = {name: dict[str, Any]() for name in self._dicts} if self._dicts else {}
+        values = {**value.__dict__, **fresh_dicts, **fields}
         return _make_unchecked(self._kind, values, self._set)
 
 
@@ -293,59 +300,73 @@ def invalid_input(
     answered by those that there are, and the one that was probably meant.
     """
     problems = error.errors(include_url=False, include_input=False)
-    first = _first_problem(problems)
+    first_problem = _first_problem(problems)
     # A stranger's field is named by its parent, because elsewhere there may be a field of that name.
-    place = first["loc"][:-1] if names is not None and first["type"] == "extra_forbidden" else first["loc"]
-    path = [_shown_step(part) for part in place if names is None or isinstance(part, int) or part in names]
-    lacking = _missing_beside(problems, first) if first["type"] == "extra_forbidden" else ()
-    more = error.error_count() - 1 - len(lacking)
-    tail = f", and {', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing" if lacking else ""
-    tail += f" (and {more} more)" if more else ""
-    match first["type"]:
+    shown_place = (
+        first_problem["loc"][:-1]
+        if names is not None and first_problem["type"] == "extra_forbidden"
+        else first_problem["loc"]
+    )
+    shown_steps = [_shown_step(step) for step in shown_place if names is None or isinstance(step, int) or step in names]
+    missing_fields = _missing_beside(problems, first_problem) if first_problem["type"] == "extra_forbidden" else ()
+    further_problems = error.error_count() - 1 - len(missing_fields)
+    missing_text = (
+        f", and {', '.join(missing_fields)} {'is' if len(missing_fields) == 1 else 'are'} missing"
+        if missing_fields
+        else ""
+    )
+    missing_text += f" (and {further_problems} more)" if further_problems else ""
+    match first_problem["type"]:
         case "string_pattern_mismatch":
-            pattern = first.get("ctx", {}).get("pattern")
-            flaw = "has control characters or surrounding white space"
-            problem = flaw if pattern == NAME_PATTERN else f"does not match {pattern}"
+            pattern = first_problem.get("ctx", {}).get("pattern")
+            name_problem = "has control characters or surrounding white space"
+            problem = name_problem if pattern == NAME_PATTERN else f"does not match {pattern}"
         case "union_tag_invalid":
-            kinds = first.get("ctx", {}).get("expected_tags", "")
-            problem = f"has an unknown kind: choose from {kinds}".replace("'", "")
+            expected_tags = first_problem.get("ctx", {}).get("expected_tags", "")
+            problem = f"has an unknown kind: choose from {expected_tags}".replace("'", "")
         case "extra_forbidden":
             problem = "has an unknown field" if names is not None else "is not a field"
-            tail += _intended_field(model, first["loc"]) if model is not None else ""
+            missing_text += _intended_field(model, first_problem["loc"]) if model is not None else ""
         case _:
-            problem = f"is not valid: {_lower_first(first['msg'].removeprefix('Value error, '))}"
-    return InvalidInput(field=".".join(path) or "request", problem=problem + tail)
+            problem = f"is not valid: {_lower_first(first_problem['msg'].removeprefix('Value error, '))}"
+    return InvalidInput(field=".".join(shown_steps) or "request", problem=problem + missing_text)
 
 
 def _first_problem(problems: list[ErrorDetails]) -> ErrorDetails:
-    first = problems[0]
-    if first["type"] != "missing":
-        return first
-    beside = first["loc"][:-1]
-    unknown = (one for one in problems if one["type"] == "extra_forbidden" and one["loc"][:-1] == beside)
-    return next(unknown, first)
+    first_problem = problems[0]
+    if first_problem["type"] != "missing":
+        return first_problem
+    parent_place = first_problem["loc"][:-1]
+    unknown_fields = (
+        problem for problem in problems if problem["type"] == "extra_forbidden" and problem["loc"][:-1] == parent_place
+    )
+    return next(unknown_fields, first_problem)
 
 
-def _missing_beside(problems: list[ErrorDetails], first: ErrorDetails) -> tuple[str, ...]:
-    """Return the missing fields at the level of `first`; their names are our own."""
-    place = first["loc"][:-1]
-    return tuple(str(one["loc"][-1]) for one in problems if one["type"] == "missing" and one["loc"][:-1] == place)
+def _missing_beside(problems: list[ErrorDetails], unknown_field: ErrorDetails) -> tuple[str, ...]:
+    """Return the missing fields at the level of `unknown_field`; their names are our own."""
+    parent_place = unknown_field["loc"][:-1]
+    return tuple(
+        str(problem["loc"][-1])
+        for problem in problems
+        if problem["type"] == "missing" and problem["loc"][:-1] == parent_place
+    )
 
 
-def _intended_field(model: type[BaseModel], place: Place) -> str:
-    """Return a hint for the unknown field at `place`, using only our own names."""
-    *within, name = place
-    names = names_at(model, within)
+def _intended_field(model: type[BaseModel], field_path: Place) -> str:
+    """Return a hint for the unknown field at `field_path`, using only our own names."""
+    *parent_place, name = field_path
+    names = names_at(model, parent_place)
     if not names:
         return ""
-    near = nearest_name(str(name), names)
-    advice = f"did you mean {near}? Choose from" if near is not None else "choose from"
+    similar_name = nearest_name(str(name), names)
+    advice = f"did you mean {similar_name}? Choose from" if similar_name is not None else "choose from"
     return f": {advice} {', '.join(names)}"
 
 
-def _shown_step(part: int | str) -> str:
+def _shown_step(step: int | str) -> str:
     """Return a step of a path as a message may show it, even if a stranger chose the name."""
-    return "".join(char if char.isprintable() else "?" for char in str(part)[:_NAME_SHOWN])
+    return "".join(char if char.isprintable() else "?" for char in str(step)[:_NAME_SHOWN])
 
 
 def _lower_first(message: str) -> str:

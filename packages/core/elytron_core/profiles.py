@@ -26,8 +26,8 @@ class ProfileName(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> "ProfileName | None":
         """Return the profile that hosts call by its longer name, with the prefix `profile-`."""
-        short = value.removeprefix("profile-") if isinstance(value, str) else value
-        return next((name for name in cls if name.value == short), None)
+        short_name = value.removeprefix("profile-") if isinstance(value, str) else value
+        return next((profile for profile in cls if profile.value == short_name), None)
 
 
 class StoreCapacity(Value):
@@ -211,10 +211,10 @@ class SpaceLoss(Value):
     @property
     def summary(self) -> str:
         """The loss in words, without the name of its space."""
-        counts = (
+        count_texts = (
             count_text(self.documents, "document"),
             count_text(self.entries, "journal entry", "journal entries"),
             count_text(self.blobs, "index blob"),
         )
-        lost = ", ".join(text for text in counts if not text.startswith("0 "))
-        return f"{f'at least {lost}' if lost else 'an unknown number of memories'} ({self.what})"
+        lost_text = ", ".join(text for text in count_texts if not text.startswith("0 "))
+        return f"{f'at least {lost_text}' if lost_text else 'an unknown number of memories'} ({self.what})"

@@ -82,10 +82,10 @@ class Scope(Value):
     def _completed(cls, value: Any, info: ValidationInfo) -> Any:
         """Fill in the caller's own space if a scope has none (see `own_space`)."""
         context: dict[str, Any] = info.context or {}
-        own = context.get(_OWN_SPACE)
-        if own is None or not isinstance(value, dict) or not value.keys().isdisjoint(_SPACE_NAMES):
+        default_space = context.get(_OWN_SPACE)
+        if default_space is None or not isinstance(value, dict) or not value.keys().isdisjoint(_SPACE_NAMES):
             return value  # pyright: ignore[reportUnknownVariableType]
-        return {**value, _SPACE_NAMES[0]: own}  # pyright: ignore[reportUnknownVariableType]
+        return {**value, _SPACE_NAMES[0]: default_space}  # pyright: ignore[reportUnknownVariableType]
 
     if TYPE_CHECKING:  # hosts identify their users by strings, and need no type of ours
 

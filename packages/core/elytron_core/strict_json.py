@@ -59,14 +59,14 @@ def parse_json(
     return value
 
 
-def _require_few(data: bytes, most: int) -> None:
-    """Raise InvalidJson for more than `most` values, before memory is spent on them."""
-    if data.count(b",") + data.count(b"[") + data.count(b"{") <= most:
+def _require_few(data: bytes, max_values: int) -> None:
+    """Raise InvalidJson for more than `max_values` values, before memory is spent on them."""
+    if data.count(b",") + data.count(b"[") + data.count(b"{") <= max_values:
         return
     # Separators inside strings separate no values.
-    bare = _TEXT.sub(b"", data)
-    if bare.count(b",") + bare.count(b"[") + bare.count(b"{") > most:
-        raise InvalidJson(problem=f"has more than {most} values")
+    data_without_texts = _TEXT.sub(b"", data)
+    if data_without_texts.count(b",") + data_without_texts.count(b"[") + data_without_texts.count(b"{") > max_values:
+        raise InvalidJson(problem=f"has more than {max_values} values")
 
 
 _HALF_ENCODED = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
@@ -88,10 +88,10 @@ def _require_pairs(data: bytes) -> None:
 
 
 def _require_depth(value: Json, depth: int) -> None:
-    level = [value]
+    level_nodes = [value]
     for _ in range(depth):
-        level = [child for node in level for child in _child_nodes(node) if isinstance(child, dict | list)]
-        if not level:
+        level_nodes = [child for node in level_nodes for child in _child_nodes(node) if isinstance(child, dict | list)]
+        if not level_nodes:
             return
     raise InvalidJson(problem=f"is nested deeper than {depth}")
 
@@ -152,8 +152,8 @@ def canonical_bytes(value: Any, /) -> bytes:
 
     Models are dumped by their field names. Raises ValueError for NaN, infinities and lone surrogates.
     """
-    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else to_jsonable_python(value)
-    text = json.dumps(plain, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    plain_value = value.model_dump(mode="json") if isinstance(value, BaseModel) else to_jsonable_python(value)
+    text = json.dumps(plain_value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
     return text.encode("utf-8")
 
 
@@ -164,11 +164,11 @@ def sha256_digest(data: bytes, /) -> str:
 
 def frame_checksum(*parts: bytes | memoryview) -> bytes:
     """Return eight bytes that change if any part is changed, moved or cut (BLAKE2b over lengths and bytes)."""
-    state = hashlib.blake2b(digest_size=8)
+    running_digest = hashlib.blake2b(digest_size=8)
     for part in parts:
-        state.update(len(part).to_bytes(8, "big"))
-        state.update(part)
-    return state.digest()
+        running_digest.update(len(part).to_bytes(8, "big"))
+        running_digest.update(part)
+    return running_digest.digest()
 
 
 def keyed_tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> str:
@@ -176,10 +176,10 @@ def keyed_tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> st
 
     Equal parts give equal tags; the tag of a short or guessable name reveals nothing to an outsider.
     """
-    encoded = [part.encode() for part in (purpose, *parts)]
+    encoded_parts = [part.encode() for part in (purpose, *parts)]
     # Each length precedes its part, so that parts divided differently give another message.
-    message = b"".join([piece for part in encoded for piece in (len(part).to_bytes(8, "big"), part)])
-    return hashlib.blake2b(message, key=secret, digest_size=size // 2).hexdigest()
+    framed_message = b"".join([piece for part in encoded_parts for piece in (len(part).to_bytes(8, "big"), part)])
+    return hashlib.blake2b(framed_message, key=secret, digest_size=size // 2).hexdigest()
 
 
 def keyed_digest(secret: bytes, data: bytes, /) -> str:

@@ -88,7 +88,7 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, owner: str
         "english": frozen.is_english,
         "called": frozen.called,
         "hidden": [(*ref, sequence) for ref, sequence in frozen.places.hidden.items()],
-        "moved": [(*ref, *origin, own) for ref, (origin, own) in frozen.places.moved.items()],
+        "moved": [(*ref, *origin, own_sequence) for ref, (origin, own_sequence) in frozen.places.moved.items()],
         "segments": len(frozen.segments),
         "models": [(model, vectors.dimension) for model, vectors in models],
         "collections": list(refs.collections),
@@ -101,19 +101,19 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, owner: str
         "tags": names.tags.values,
     }
     # JSON ignores trailing spaces, so they align the arrays that follow.
-    words = _pad_pieces(json.dumps(header, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
+    metadata = _pad_pieces(json.dumps(header, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
     # The header precedes the arrays, so these are read twice: once for their sums, once for the output.
     sums = _checksum_pair(piece for array in arrays for piece in array.pieces())
     size = sum(array.size_bytes for array in arrays)
-    yield _HEADER.pack(*_header_versions(labels), frame_checksum(words), sums, len(words), size) + words
+    yield (_HEADER.pack(*_header_versions(labels), frame_checksum(metadata), sums, len(metadata), size) + metadata)
     for array in arrays:
         yield from array.pieces()
 
 
 def size_of(head: Bytes, labels: str, /) -> int:
     """Return the length of the checkpoint that begins with `head`, of at least `HEAD_BYTES`; 0 for other versions'."""
-    *versions, _, _, words_size, size = _HEADER.unpack_from(head)
-    return HEAD_BYTES + words_size + size if tuple(versions) == _header_versions(labels) else 0
+    *versions, _, _, header_size, body_size = _HEADER.unpack_from(head)
+    return HEAD_BYTES + header_size + body_size if tuple(versions) == _header_versions(labels) else 0
 
 
 def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tuple[IndexState, int, str] | None:
@@ -123,17 +123,17 @@ def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tupl
     """
     if len(data) < HEAD_BYTES or len(data) != size_of(data, labels):
         return None
-    *_, expected, sums, words_size, size = _HEADER.unpack_from(data)
-    start = HEAD_BYTES + words_size
-    words = bytes(memoryview(data)[HEAD_BYTES:start])
+    *_, header_checksum, sums, header_size, body_size = _HEADER.unpack_from(data)
+    body_start = HEAD_BYTES + header_size
+    metadata = bytes(memoryview(data)[HEAD_BYTES:body_start])
     # Sums are of 64-bit numbers: a size that is no multiple of the alignment cannot be summed.
-    if frame_checksum(words) != expected or size % _ALIGNED:
+    if frame_checksum(metadata) != header_checksum or body_size % _ALIGNED:
         return None
-    rest = memoryview(data)[start:]
-    if _checksum_pair(rest[at : at + _PIECE] for at in range(0, size, _PIECE)) != sums:
+    body = memoryview(data)[body_start:]
+    if _checksum_pair(body[start : start + _PIECE] for start in range(0, body_size, _PIECE)) != sums:
         return None
-    header = json.loads(words)
-    arrays = _ArrayReader(data, start, header["arrays"])
+    header = json.loads(metadata)
+    arrays = _ArrayReader(data, body_start, header["arrays"])
     names = InternedNames()
     names.plane.load(header["planes"])
     names.speaker.load(header["speakers"])
@@ -142,9 +142,9 @@ def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tupl
     names.scope.load([tuple(map(tuple, scope)) for scope in header["scopes"]])
     names.tags.load([tuple(tags) for tags in header["tags"]])
     columns = UnitColumns.of({name: arrays.next() for name in DTYPES})
-    kinds, order, keys = arrays.next(), arrays.next(), arrays.next()
-    refs = RowRefs(StoredRefs(header["collections"], kinds, keys, order), header["documents"])
-    threaded = arrays.next()
+    collection_numbers, order, keys = arrays.next(), arrays.next(), arrays.next()
+    refs = RowRefs(StoredRefs(header["collections"], collection_numbers, keys, order), header["documents"])
+    threaded_rows = arrays.next()
     vocabulary = TermVocabulary(StoredTerms(*(arrays.next() for _ in KEPT_DTYPES)))
     segments = [PostingSegment(*(arrays.next() for _ in _SEGMENT)) for _ in range(header["segments"])]
     models: dict[str, ModelVectors] = {}
@@ -152,15 +152,15 @@ def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tupl
         vectors = models[model] = ModelVectors(dimension)
         coarse, fine = arrays.next(), arrays.next()
         vectors.load(coarse, fine, arrays.next())
-    other_names = {key: tuple(each) for key, each in header["called"].items()}
-    compared, is_english = header["compared"], header.get("english", False)
-    hidden = {DocumentRef(collection, key): sequence for collection, key, sequence in header["hidden"]}
-    moved = {
+    other_names = {key: tuple(person_names) for key, person_names in header["called"].items()}
+    compared_model, is_english = header["compared"], header.get("english", False)
+    hidden_sequences = {DocumentRef(collection, key): sequence for collection, key, sequence in header["hidden"]}
+    moved_sequences = {
         DocumentRef(collection, key): (DocumentRef(*origin), own) for collection, key, *origin, own in header["moved"]
     }
     frozen = FrozenState(
-        columns, names, refs, threaded, vocabulary, segments, models, compared, is_english, other_names,
-        JournalPlaces(hidden, moved),
+        columns, names, refs, threaded_rows, vocabulary, segments, models, compared_model, is_english, other_names,
+        JournalPlaces(hidden_sequences, moved_sequences),
     )  # fmt: skip
     return IndexState.of(frozen, analyser), header["watermark"], header["owner"]
 
@@ -186,17 +186,17 @@ class _CheckpointArray(NamedTuple):
 
     def pieces(self) -> Iterator[bytes]:
         """Yield its bytes in pieces whose sizes are multiples of the alignment, padded after the last."""
-        rest = b""
+        unaligned_bytes = b""
         for part in self.parts:
             data = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
             for start in range(0, len(data), _PIECE):
-                piece = rest + data[start : start + _PIECE].tobytes()
-                whole = len(piece) - len(piece) % _ALIGNED
-                rest = piece[whole:]
-                if whole:
-                    yield piece[:whole]
-        if rest:
-            yield _pad_pieces(rest, b"\0")
+                piece = unaligned_bytes + data[start : start + _PIECE].tobytes()
+                aligned_size = len(piece) - len(piece) % _ALIGNED
+                unaligned_bytes = piece[aligned_size:]
+                if aligned_size:
+                    yield piece[:aligned_size]
+        if unaligned_bytes:
+            yield _pad_pieces(unaligned_bytes, b"\0")
 
 
 class _ArrayReader:
@@ -226,13 +226,13 @@ def _pad_pieces(data: bytes, filler: bytes, *, before: int = 0) -> bytes:
 
 def _checksum_pair(pieces: Iterable[bytes | memoryview]) -> bytes:
     """Return the sum and the exclusive or of the numbers in `pieces`, which reveal a changed or missing byte."""
-    total, mixed = 0, 0
+    number_sum, exclusive_or = 0, 0
     for piece in pieces:
         # Small enough to be read from memory once for both.
         numbers = np.frombuffer(piece, np.uint64)
-        total += int(np.add.reduce(numbers, dtype=np.uint64))
-        mixed ^= int(np.bitwise_xor.reduce(numbers))
-    return struct.pack("<QQ", total % (1 << 64), mixed)
+        number_sum += int(np.add.reduce(numbers, dtype=np.uint64))
+        exclusive_or ^= int(np.bitwise_xor.reduce(numbers))
+    return struct.pack("<QQ", number_sum % (1 << 64), exclusive_or)
 
 
 MAPPED = 128 * 1024
@@ -244,9 +244,9 @@ FETCHED = 16 * 1024 * 1024
 class ArrivingCheckpoint:
     """A checkpoint received piece by piece into memory of its final size, which its first bytes state."""
 
-    def __init__(self, most: int, /, *, labels: str = "") -> None:
-        """Reject a checkpoint that claims to be longer than `most`, or has other `labels` (see `SpaceIndex`)."""
-        self._most = most
+    def __init__(self, max_bytes: int, /, *, labels: str = "") -> None:
+        """Reject a checkpoint that claims to be longer than `max_bytes`, or has other `labels` (see `SpaceIndex`)."""
+        self._most = max_bytes
         self._labels = labels
         self._head = b""
         self._data: bytearray | mmap | None = None
@@ -263,8 +263,8 @@ class ArrivingCheckpoint:
             # The size is not yet verified. One above the limit gets no memory, and `data` is empty then.
             self._data = allocate_memory(size if size <= self._most else 0)
             if len(self._data) >= FETCHED:
-                rest = np.frombuffer(self._data, np.uint8)[len(self._data) // 2 :]
-                self._fetching = Thread(target=_touch_pages, args=(rest,))
+                second_half = np.frombuffer(self._data, np.uint8)[len(self._data) // 2 :]
+                self._fetching = Thread(target=_touch_pages, args=(second_half,))
                 self._fetching.start()
             piece, self._head = self._head, b""
         end = self._filled + len(piece)
@@ -420,9 +420,9 @@ class SpaceIndex:
         if not self._state.called:
             return query
         speakers = frozenset(self.speakers())
-        added = [name for name in other_names(query.text, self._state.called.values()) if name in speakers]
-        text = " ".join((query.text, *added))
-        return replace(query, text=text) if added and len(text) <= limits.QUERY_CHARS else query
+        added_names = [name for name in other_names(query.text, self._state.called.values()) if name in speakers]
+        text = " ".join((query.text, *added_names))
+        return replace(query, text=text) if added_names and len(text) <= limits.QUERY_CHARS else query
 
     def sentences_of(self, text: str, /) -> tuple[ScoredSentence, ...]:
         """Return the sentences of `text` in the form for comparison."""
@@ -450,8 +450,8 @@ class SpaceIndex:
         row = self._state.row_of(unit.ref, unit.part)
         if not row:
             return ()
-        ahead, behind = self._state.threads.around(row, before, after)
-        return tuple(self._state.views(np.array((*ahead, *behind), np.int32)))
+        rows_before, rows_after = self._state.threads.around(row, before, after)
+        return tuple(self._state.views(np.array((*rows_before, *rows_after), np.int32)))
 
     def units_of(self, ref: DocumentRef, /) -> tuple[UnitView, ...]:
         """Return the units of the document `ref`, by part; none if it is unknown."""
@@ -483,9 +483,9 @@ class SpaceIndex:
         """Return how many units each plane has."""
         if self._planes is None:
             columns, planes = self._state.columns, self._state.names.plane.values
-            living = columns.plane[: columns.size][columns.alive[: columns.size]]
-            counted = zip(planes, np.bincount(living, minlength=len(planes)).tolist(), strict=True)
-            self._planes = {plane: units for plane, units in sorted(counted) if units}
+            living_planes = columns.plane[: columns.size][columns.alive[: columns.size]]
+            units_by_plane = zip(planes, np.bincount(living_planes, minlength=len(planes)).tolist(), strict=True)
+            self._planes = {plane: units for plane, units in sorted(units_by_plane) if units}
         return self._planes.copy()
 
     def models(self) -> dict[str, int]:
@@ -562,28 +562,28 @@ class SpaceIndex:
         """Continue as before `begin_compacting`."""
         self._since = None
 
-    def finish_compacting(self, compacted: FrozenState, /) -> None:
-        """Continue with `compacted`, and what was applied meanwhile; without a beginning nothing happens."""
+    def finish_compacting(self, compacted_parts: FrozenState, /) -> None:
+        """Continue with `compacted_parts`, and what was applied meanwhile; without a beginning nothing happens."""
         if self._since is None:
             return
-        state = IndexState.of(compacted, self._state.analyser)
-        for changes, embedded in self._since:
-            state.apply(changes, embedded)
+        compacted_state = IndexState.of(compacted_parts, self._state.analyser)
+        for changes, embedded_documents in self._since:
+            compacted_state.apply(changes, embedded_documents)
         if self._is_purged_since:
-            state.purge()
+            compacted_state.purge()
         # The model may have been named after the copy was made.
-        state.compared, state.is_english = self._state.compared, self._state.is_english
-        self._state, self._since, self._serial = state, None, next(_VERSIONS)
+        compacted_state.compared, compacted_state.is_english = self._state.compared, self._state.is_english
+        self._state, self._since, self._serial = compacted_state, None, next(_VERSIONS)
         self._reading.forget()
 
     @classmethod
     def from_bytes(cls, data: Bytes, analyser: TextAnalyser, /, *, labels: str = "") -> "SpaceIndex | None":
         """Return the index from the checkpoint `data`; None if it is damaged or of another version."""
-        loaded = load_checkpoint(data, analyser, labels)
-        if loaded is None:
+        loaded_state = load_checkpoint(data, analyser, labels)
+        if loaded_state is None:
             return None
         index = cls(analyser, labels=labels)
-        index._state, index._watermark, index.owner = loaded
+        index._state, index._watermark, index.owner = loaded_state
         return index
 
 

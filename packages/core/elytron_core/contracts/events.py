@@ -70,8 +70,8 @@ StreamItem = Annotated[JournalEvent | EventGap, Field(discriminator="type")]
 
 def event_position(event_id: EventId, /) -> tuple[int, int | None]:
     """Return the sequence in `event_id`, and the entry's time if the id has one."""
-    sequence, _, at = event_id.partition("-")
-    return int(sequence), int(at) if at else None
+    sequence_text, _, at_text = event_id.partition("-")
+    return int(sequence_text), int(at_text) if at_text else None
 
 
 class CloseCode(IntEnum):

@@ -88,11 +88,11 @@ class MemoryListReport(Value):
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, place: int, /) -> RecallHit:
+    def __getitem__(self, index: int, /) -> RecallHit:
         try:
-            return self.items[place]
+            return self.items[index]
         except TypeError:
-            raise no_item(self, place) from None
+            raise no_item(self, index) from None
 
 
 class HistoryEvent(StrEnum):

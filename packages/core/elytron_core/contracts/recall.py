@@ -406,8 +406,8 @@ class MemoryRecallReport(Value):
     def __len__(self) -> int:
         return len(self.hits)
 
-    def __getitem__(self, place: int, /) -> RecallHit:
+    def __getitem__(self, index: int, /) -> RecallHit:
         try:
-            return self.hits[place]
+            return self.hits[index]
         except TypeError:
-            raise no_item(self, place) from None
+            raise no_item(self, index) from None

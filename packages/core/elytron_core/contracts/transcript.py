@@ -293,15 +293,15 @@ class CanonicalTurnDelta(Value):
     @property
     def messages(self) -> tuple[transcript.Message, ...]:
         """All messages of the turn, the answer last."""
-        answer = (self.assistant_message,) if self.assistant_message is not None else ()
-        return (*self.input_messages, *answer)
+        answer_messages = (self.assistant_message,) if self.assistant_message is not None else ()
+        return (*self.input_messages, *answer_messages)
 
     def message_ids(self, turn: TurnId | None, /) -> tuple[str, ...]:
         """Return the ids of the messages stored for this turn id; none for a turn that leaves no evidence."""
         if turn is None:
             return ()
-        messages = transcript.evidence_of(self.messages, self.delivery)
-        return tuple(transcript.message_id(turn, part) for part in range(len(messages)))
+        evidence_messages = transcript.evidence_of(self.messages, self.delivery)
+        return tuple(transcript.message_id(turn, part) for part in range(len(evidence_messages)))
 
     def draft(self) -> TurnDraft:
         """Return the turn as a draft for a write."""

@@ -269,29 +269,33 @@ def call_instead(name: str, names: Collection[str], /) -> str:
     """Return the hint for an unknown call `name` of a memory; empty if none of `names` is similar."""
     if name in CALL_HINTS:
         return f": {CALL_HINTS[name]}"
-    intended = CALLS.get(name) or _intended_name(name, (), names)
-    return f": use {intended}" if intended else ""
+    intended_name = CALLS.get(name) or _intended_name(name, (), names)
+    return f": use {intended_name}" if intended_name else ""
 
 
 def export_instead(name: str, names: Collection[str], /) -> str:
     """Return the hint for an unknown export `name` of the package; empty if none of `names` is similar."""
-    intended = EXPORTS.get(name) or _intended_name(name, (), names)
-    return f": use {intended}" if intended else ""
+    intended_name = EXPORTS.get(name) or _intended_name(name, (), names)
+    return f": use {intended_name}" if intended_name else ""
 
 
 def field_instead(name: str, names: Collection[str], /) -> str:
     """Return the hint for an unknown field `name` of a value; empty if none of `names` is similar."""
-    intended = _intended_name(name, FIELDS.get(name, ()), names)
-    return f": use .{intended}" if intended else ""
+    intended_name = _intended_name(name, FIELDS.get(name, ()), names)
+    return f": use .{intended_name}" if intended_name else ""
 
 
 def command_instead(name: str, commands: Collection[str], /) -> str:
     """Return the hint for an unknown command: the similar one of `commands`, or the whole list."""
     if name in COMMAND_HINTS:
         return COMMAND_HINTS[name]
-    near = get_close_matches(name, sorted(commands), 1, _LIKE)
-    intended = COMMANDS[name].split(", ") if name in COMMANDS else near
-    return f"Did you mean {' or '.join(map(repr, intended))}?" if intended else "See `elytron --help` for the commands."
+    similar_commands = get_close_matches(name, sorted(commands), 1, _LIKE)
+    intended_commands = COMMANDS[name].split(", ") if name in COMMANDS else similar_commands
+    return (
+        f"Did you mean {' or '.join(map(repr, intended_commands))}?"
+        if intended_commands
+        else "See `elytron --help` for the commands."
+    )
 
 
 def scheme_instead(scheme: str, /) -> str:
@@ -314,11 +318,13 @@ def known_keywords(function: Callable[P, ResultT], /) -> Callable[P, ResultT]:
 
 def require_keywords(call: str, keywords: Mapping[str, Any], names: Collection[str], /) -> None:
     """Raise TypeError for the first of `keywords` that is not in `names`, suggesting the intended one."""
-    unknown = next((name for name in keywords if name not in names), None)
-    if unknown is not None:
-        raise TypeError(f"{call}() has no parameter {unknown!r}{way_out(unknown, names)}")
+    unknown_keyword = next((name for name in keywords if name not in names), None)
+    if unknown_keyword is not None:
+        raise TypeError(f"{call}() has no parameter {unknown_keyword!r}{way_out(unknown_keyword, names)}")
 
 
-def _intended_name(name: str, words: Collection[str], names: Collection[str]) -> str:
-    candidates = [word for word in words if word in names] or get_close_matches(name, sorted(names), 1, _LIKE)
+def _intended_name(name: str, replacements: Collection[str], names: Collection[str]) -> str:
+    candidates = [replacement for replacement in replacements if replacement in names] or get_close_matches(
+        name, sorted(names), 1, _LIKE
+    )
     return candidates[0] if candidates else ""

@@ -66,16 +66,16 @@ class StoreUrlInvalid(InvalidInput):
     key = "store_url_invalid"
 
     def __init__(self, *, problem: str) -> None:
-        forms = "memory:, file:///folder, sqlite:///path.db, or a path that ends in .db"
-        super().__init__(field="store", problem=f"{problem}; use {forms}")
+        accepted_forms = "memory:, file:///folder, sqlite:///path.db, or a path that ends in .db"
+        super().__init__(field="store", problem=f"{problem}; use {accepted_forms}")
 
 
 class UnreadableFile(InvalidInput):
     key = "unreadable_file"
 
     def __init__(self, *, name: str, problem: str, line: int | None = None) -> None:
-        place = f"{name!r}, line {line}" if line is not None else f"{name!r}"
-        super().__init__(field=f"file {place}", problem=problem)
+        file_and_line = f"{name!r}, line {line}" if line is not None else f"{name!r}"
+        super().__init__(field=f"file {file_and_line}", problem=problem)
         self.line = line
 
     @classmethod
@@ -182,8 +182,8 @@ class SpaceIncomplete(Conflict):
     detail_fields = ()
 
     def __init__(self, *, space: str, problem: str = "") -> None:
-        filling = "is being filled by a restore or copy, or one was interrupted"
-        problem = problem or f"{filling}: wait, run it again, or erase the space"
+        filling_problem = "is being filled by a restore or copy, or one was interrupted"
+        problem = problem or f"{filling_problem}: wait, run it again, or erase the space"
         ElytronError.__init__(self, f"space {space!r} {problem}")
 
 
@@ -220,8 +220,8 @@ class LimitExceeded(ElytronError):
     detail_fields = ("what", "limit")
 
     def __init__(self, *, what: str, limit: int, found: int | None = None, way_out: str = "") -> None:
-        amount = f", got {found}" if found is not None else ""
-        super().__init__(f"{what}: at most {limit}{amount}{way_out and f'; {way_out}'}")
+        found_amount = f", got {found}" if found is not None else ""
+        super().__init__(f"{what}: at most {limit}{found_amount}{way_out and f'; {way_out}'}")
         self.what, self.limit = what, limit
 
 
@@ -286,18 +286,20 @@ def install_hint(
 ) -> str:
     """Return the command that adds `extra` to the installation at `place`, whose interpreter has these prefixes and
     perhaps pip."""
-    folders = prefix.replace("\\", "/").split("/")
+    prefix_folders = prefix.replace("\\", "/").split("/")
     if "site-packages" not in place and "dist-packages" not in place:
         return f"in the checkout, run `uv sync --inexact --extra {extra}` or `pip install '.[{extra}]'`"
-    if "uv" in folders and "tools" in folders:
-        command, where = "uv tool install", ""
-    elif "pipx" in folders:
-        command, where = "pipx install --force", ""
+    if "uv" in prefix_folders and "tools" in prefix_folders:
+        command, where_to_run = "uv tool install", ""
+    elif "pipx" in prefix_folders:
+        command, where_to_run = "pipx install --force", ""
     else:
         has_pip = find_spec("pip") is not None if has_pip is None else has_pip
         command = "pip install" if has_pip else "uv pip install"  # uv creates environments without pip
-        where = " in its virtual environment" if prefix != base_prefix else ", in a container as a step of its image"
-    return f"run `{command} 'elytron[{extra}]'`{where} (from a checkout: '.[{extra}]')"
+        where_to_run = (
+            " in its virtual environment" if prefix != base_prefix else ", in a container as a step of its image"
+        )
+    return f"run `{command} 'elytron[{extra}]'`{where_to_run} (from a checkout: '.[{extra}]')"
 
 
 class MissingExtra(Unsupported):
@@ -556,23 +558,27 @@ _CARRIED: dict[type[ElytronError], dict[str, str | int | None]] = {
 
 def error_of(key: str, message: str, details: Details | None = None, /) -> ElytronError:
     """Return the error called `key` with `message` and `details`; the base error if the key is unknown."""
-    kind = _BY_KEY.get(key, ElytronError)
+    error_class = _BY_KEY.get(key, ElytronError)
     # Not built through its constructor: the message is complete and may come from another version.
-    error = kind.__new__(kind)
+    error = error_class.__new__(error_class)
     ElytronError.__init__(error, message)
-    for base in reversed(kind.__mro__):
-        for name, otherwise in _CARRIED.get(base, {}).items():
+    for base_class in reversed(error_class.__mro__):
+        for name, default_value in _CARRIED.get(base_class, {}).items():
             # Values of other types are ignored, because the server may be of another version.
-            detail = (details or {}).get(name, otherwise)
-            setattr(error, name, detail if otherwise is None or isinstance(detail, type(otherwise)) else otherwise)
+            detail = (details or {}).get(name, default_value)
+            setattr(
+                error,
+                name,
+                detail if default_value is None or isinstance(detail, type(default_value)) else default_value,
+            )
     return error
 
 
-def _error_kinds(kind: type[ElytronError]) -> Iterator[type[ElytronError]]:
-    yield kind
-    for child in kind.__subclasses__():
-        if child.__module__.startswith(f"{errors.__name__}."):
-            yield from _error_kinds(child)
+def _error_kinds(error_class: type[ElytronError]) -> Iterator[type[ElytronError]]:
+    yield error_class
+    for subclass in error_class.__subclasses__():
+        if subclass.__module__.startswith(f"{errors.__name__}."):
+            yield from _error_kinds(subclass)
 
 
 _BY_KEY = {kind.key: kind for kind in _error_kinds(ElytronError)}

@@ -75,11 +75,11 @@ class VectorSet(Value):
 
     def floats(self) -> dict[int, tuple[float, ...]]:
         """Return the vectors by their checks as whole numbers. Raises StoreCorrupt if one is malformed."""
-        shape = struct.Struct(f"<{self.dimensions}e")
+        vector_format = struct.Struct(f"<{self.dimensions}e")
         try:
             return {
-                check_to_signed(check): shape.unpack(b64decode(numbers, validate=True))
-                for check, numbers in self.vectors.items()
+                check_to_signed(check): vector_format.unpack(b64decode(encoded_vector, validate=True))
+                for check, encoded_vector in self.vectors.items()
             }
         except (ValueError, struct.error):
             raise StoreCorrupt(what="a stored vector") from None
@@ -99,12 +99,12 @@ class VectorSet(Value):
 
         There are none if it was embedded as a whole. Raises StoreCorrupt.
         """
-        read = self.passages.get(check, ())
+        encoded_vectors = self.passages.get(check, ())
         try:
-            halves = b"".join([b64decode(numbers, validate=True) for numbers in read])
+            halves = b"".join([b64decode(encoded_vector, validate=True) for encoded_vector in encoded_vectors])
         except ValueError:
             halves = b""
-        if len(halves) != 2 * self.dimensions * len(read):
+        if len(halves) != 2 * self.dimensions * len(encoded_vectors):
             raise StoreCorrupt(what="a stored vector")
         return halves
 

@@ -253,15 +253,17 @@ def earlier_topic_keys(topic: str, /) -> tuple[str, ...]:
     """Return the forms under which earlier builds stored this topic, where they differ: one for each spelling."""
     if topic.isascii():
         return ()
-    spellings = dict.fromkeys((topic, *(unicodedata.normalize(form, topic) for form in ("NFC", "NFD", "NFKC", "NFKD"))))
-    keys = dict.fromkeys(" ".join(one.casefold().split()) for one in spellings)
+    spellings = dict.fromkeys(
+        (topic, *(unicodedata.normalize(unicode_form, topic) for unicode_form in ("NFC", "NFD", "NFKC", "NFKD")))
+    )
+    keys = dict.fromkeys(" ".join(spelling.casefold().split()) for spelling in spellings)
     return tuple(key for key in keys if key != topic_key(topic))
 
 
 def end_of(tier: FactTier | None, observed_at: Instant, /) -> Instant | None:
     """Return when a fact of `tier` observed at that time ends: midnight UTC; None: no end."""
-    days = TIER_DAYS[tier] if tier is not None else None
-    return end_after(days, observed_at) if days is not None else None
+    lifetime_days = TIER_DAYS[tier] if tier is not None else None
+    return end_after(lifetime_days, observed_at) if lifetime_days is not None else None
 
 
 def end_after(days: int, observed_at: Instant, /) -> Instant:
@@ -281,26 +283,31 @@ def close_fact(fact: Fact, *, at: Instant, because: str, state: FactState, by: F
     """
     if not fact.is_believed:
         return fact
-    update: dict[str, object] = {"state": state, "closed_at": at, "closed_because": because}
+    changed_fields: dict[str, object] = {"state": state, "closed_at": at, "closed_because": because}
     if fact.is_current:
         # Other states say nothing about the world, so they do not change the validity.
         ends_now = state in PAST_STATES and fact.valid_to is None
-        update |= {"superseded_by": by, "valid_to": at if ends_now else fact.valid_to}
+        changed_fields |= {"superseded_by": by, "valid_to": at if ends_now else fact.valid_to}
     else:
-        update |= {
+        changed_fields |= {
             "superseded_by": by or fact.superseded_by,
             "closed_before": fact.closed_before or _fact_closing(fact),
         }
-    return fact.model_copy(update=update)
+    return fact.model_copy(update=changed_fields)
 
 
 def reopen_fact(fact: Fact, /) -> Fact:
     """Return a forgotten fact as it was before."""
-    before = fact.closed_before
-    if before is None:
+    earlier_closing = fact.closed_before
+    if earlier_closing is None:
         return fact.model_copy(update={"state": FactState.ACTIVE, "closed_at": None, "closed_because": None})
     return fact.model_copy(
-        update={"state": before.state, "closed_at": before.at, "closed_because": before.because, "closed_before": None}
+        update={
+            "state": earlier_closing.state,
+            "closed_at": earlier_closing.at,
+            "closed_because": earlier_closing.because,
+            "closed_before": None,
+        }
     )
 
 
@@ -390,15 +397,15 @@ def fact_holds(fact: Fact, /, *, as_of: Instant, known_at: Instant | None = None
     """Return whether a fact is valid at `as_of` and was believed at `known_at` (default: is believed now)."""
     valid_to = fact.valid_to
     if known_at is None:
-        believed = fact.is_believed
+        is_believed = fact.is_believed
     else:
-        is_gone = not fact.is_believed and fact.closed_at is not None and fact.closed_at <= known_at
-        believed = fact.recorded_at <= known_at and not is_gone
+        was_closed = not fact.is_believed and fact.closed_at is not None and fact.closed_at <= known_at
+        is_believed = fact.recorded_at <= known_at and not was_closed
         # At that time the fact's end was not known yet.
         if fact.end_known_at is not None and known_at < fact.end_known_at:
             valid_to = None
     # Without a start it has always held.
-    return believed and (fact.valid_from or as_of) <= as_of and (valid_to is None or as_of < valid_to)
+    return is_believed and (fact.valid_from or as_of) <= as_of and (valid_to is None or as_of < valid_to)
 
 
 def is_replaceable(fact: Fact, /, *, at: Instant) -> bool:
@@ -419,9 +426,9 @@ def replace_version(fact: Fact, /, *, began: Instant, at: Instant, because: str,
     # A version that had ended by then is history, and a new value changes none of it.
     if not fact.is_current and fact.valid_to is not None and fact.valid_to <= began:
         return None
-    closed = close_fact(fact, at=at, because=because, state=FactState.SUPERSEDED, by=by)
-    ends = began if fact.valid_to is None else min(fact.valid_to, began)
-    return closed.model_copy(update={"valid_to": ends})
+    closed_fact = close_fact(fact, at=at, because=because, state=FactState.SUPERSEDED, by=by)
+    valid_to = began if fact.valid_to is None else min(fact.valid_to, began)
+    return closed_fact.model_copy(update={"valid_to": valid_to})
 
 
 def is_past(fact: Fact, /, *, at: Instant) -> bool:
@@ -440,10 +447,10 @@ def is_taken(fact: Fact, versions: Iterable[Fact], /) -> bool:
     )
 
 
-def _begins_before_end(one: Fact, other: Fact) -> bool:
-    if one.valid_from is None or other.valid_to is None:
-        return not _is_empty(other)
-    return not _is_empty(other) and one.valid_from < other.valid_to
+def _begins_before_end(begin_fact: Fact, end_fact: Fact) -> bool:
+    if begin_fact.valid_from is None or end_fact.valid_to is None:
+        return not _is_empty(end_fact)
+    return not _is_empty(end_fact) and begin_fact.valid_from < end_fact.valid_to
 
 
 def _is_empty(fact: Fact) -> bool:
@@ -505,8 +512,8 @@ def fact_freshness(fact: Fact, now: Instant) -> FactFreshness:
         return STALE
     if fact.valid_to is not None and fact.valid_to <= now:
         return STALE
-    ages = AGES[PACES[fact.kind]]
-    days = (now - fact.last_confirmed_at) / DAY_MS
-    if days >= ages.stale:
+    age_limits = AGES[PACES[fact.kind]]
+    age_days = (now - fact.last_confirmed_at) / DAY_MS
+    if age_days >= age_limits.stale:
         return STALE
-    return AGING if days >= ages.aging else FRESH
+    return AGING if age_days >= age_limits.aging else FRESH

@@ -80,13 +80,13 @@ class ModelUsage(Value):
     def tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
-    def plus(self, other: "ModelUsage", /) -> "ModelUsage":
+    def plus(self, other_usage: "ModelUsage", /) -> "ModelUsage":
         """Return the sum of both."""
-        return ModelUsage(**{name: count + getattr(other, name) for name, count in self})
+        return ModelUsage(**{name: count + getattr(other_usage, name) for name, count in self})
 
-    def minus(self, before: "ModelUsage", /) -> "ModelUsage":
-        """Return the usage added since `before`."""
-        return ModelUsage(**{name: count - getattr(before, name) for name, count in self})
+    def minus(self, earlier_usage: "ModelUsage", /) -> "ModelUsage":
+        """Return the usage added since `earlier_usage`."""
+        return ModelUsage(**{name: count - getattr(earlier_usage, name) for name, count in self})
 
 
 NOTHING = ModelUsage()
@@ -188,22 +188,22 @@ class MaintainedTurns(Value):
 
     def waits(self, sequence: int, /) -> bool:
         """Return whether only rules processed the turn, because there was no model."""
-        return any(first <= sequence <= last for first, last in self.by_rules)
+        return any(run_start <= sequence <= run_end for run_start, run_end in self.by_rules)
 
     def waiting(self) -> Iterator[int]:
         """Yield the turns that wait for a model, in order."""
-        for first, last in self.by_rules:
-            yield from range(first, last + 1)
+        for run_start, run_end in self.by_rules:
+            yield from range(run_start, run_end + 1)
 
     def put_off(self, sequence: int, /) -> "MaintainedTurns":
         """Return this with one more turn that waits for a model; beyond the limit the oldest runs are dropped."""
         runs: list[tuple[int, int]] = []
         # Neighbouring turns become one run, so that a long time without a model takes one entry.
-        for first, last in sorted((*self._without(sequence), (sequence, sequence))):
-            if runs and first <= runs[-1][1] + 1:
-                runs[-1] = runs[-1][0], max(last, runs[-1][1])
+        for run_start, run_end in sorted((*self._without(sequence), (sequence, sequence))):
+            if runs and run_start <= runs[-1][1] + 1:
+                runs[-1] = runs[-1][0], max(run_end, runs[-1][1])
             else:
-                runs.append((first, last))
+                runs.append((run_start, run_end))
         return self.plus(sequence).model_copy(update={"by_rules": tuple(runs[-MAINTAIN_BEYOND:])})
 
     def plus(self, sequence: int, /) -> "MaintainedTurns":
@@ -212,22 +212,24 @@ class MaintainedTurns(Value):
             return self.model_copy(update={"by_rules": self._without(sequence)})
         if self.has(sequence):
             return self
-        beyond = sorted({*self.beyond, sequence})
-        through = self.through
-        while beyond and (beyond[0] == through + 1 or len(beyond) > MAINTAIN_BEYOND):
-            through = beyond.pop(0)
-        return self.model_copy(update={"through": through, "beyond": tuple(beyond)})
+        later_sequences = sorted({*self.beyond, sequence})
+        last_gapless = self.through
+        while later_sequences and (later_sequences[0] == last_gapless + 1 or len(later_sequences) > MAINTAIN_BEYOND):
+            last_gapless = later_sequences.pop(0)
+        return self.model_copy(update={"through": last_gapless, "beyond": tuple(later_sequences)})
 
     def _without(self, sequence: int) -> tuple[tuple[int, int], ...]:
         """Return the runs without a turn."""
-        parts = (
-            part
-            for first, last in self.by_rules
-            for part in (
-                [(first, last)] if not first <= sequence <= last else [(first, sequence - 1), (sequence + 1, last)]
+        remaining_runs = (
+            remaining_run
+            for run_start, run_end in self.by_rules
+            for remaining_run in (
+                [(run_start, run_end)]
+                if not run_start <= sequence <= run_end
+                else [(run_start, sequence - 1), (sequence + 1, run_end)]
             )
         )
-        return tuple((first, last) for first, last in parts if first <= last)
+        return tuple((run_start, run_end) for run_start, run_end in remaining_runs if run_start <= run_end)
 
 
 class DaySpent(Value):

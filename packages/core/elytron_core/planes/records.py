@@ -55,8 +55,11 @@ def copies_of_conversation(conversation: str, /) -> tuple[str, ...]:
 
 def is_copy(namespace: tuple[str, ...], /) -> bool:
     """Return True if the runtime's records of this namespace repeat what is stored elsewhere."""
-    first = namespace[0]
-    return first.startswith(copies_of_turn("", "")[0]) or first in {*COPIES_OF_BLOCKS, *copies_of_conversation("")[:1]}
+    first_part = namespace[0]
+    return first_part.startswith(copies_of_turn("", "")[0]) or first_part in {
+        *COPIES_OF_BLOCKS,
+        *copies_of_conversation("")[:1],
+    }
 
 
 _HOLDERS = (dict, list)
@@ -65,13 +68,15 @@ _HOLDERS = (dict, list)
 def _bounded_value(value: JsonValue) -> JsonValue:
     """Return `value`. Raises ValueError if it is too deep, too large, or not representable in JSON."""
     # Level by level and not by recursion, so that a hostile depth cannot exhaust the stack.
-    level: list[JsonValue] = [value]
+    level_values: list[JsonValue] = [value]
     for _ in range(RECORD_VALUE_DEPTH):
-        members = [
-            outer.values() if isinstance(outer, dict) else outer for outer in level if isinstance(outer, _HOLDERS)
+        contents = [
+            container.values() if isinstance(container, dict) else container
+            for container in level_values
+            if isinstance(container, _HOLDERS)
         ]
-        level = [inner for parts in members for inner in parts]
-        if not level:
+        level_values = [member for content in contents for member in content]
+        if not level_values:
             break
     else:
         raise ValueError(f"is nested deeper than {RECORD_VALUE_DEPTH} levels")
@@ -182,21 +187,27 @@ def new_record(
     )
 
 
-def put_record(current: Record | None, record: Record, /, *, has_history: bool = True) -> Record:
-    """Return the record after this put of `record`, which is a new one; `current` itself if it says the same already.
+def put_record(current_record: Record | None, record: Record, /, *, has_history: bool = True) -> Record:
+    """Return the record after this put of `record`, which is a new one; `current_record` itself if it says the same
+    already.
 
     Versions go on after a deletion and after an expiry, so that no version number has two meanings. What has expired
     leaves nothing in the history, and without `has_history` nothing does.
     """
-    at = record.updated_at
-    if current is None:
+    put_at = record.updated_at
+    if current_record is None:
         return record
-    if current.is_expired(at):
-        return record.model_copy(update={"version": current.version + 1})
-    if current.is_alive(at) and _says_same(current, record):
-        return current
-    followed = {"version": current.version + 1, "earlier": _extend_history(current) if has_history else ()}
-    return record.model_copy(update=followed | ({"created_at": current.created_at} if current.is_alive(at) else {}))
+    if current_record.is_expired(put_at):
+        return record.model_copy(update={"version": current_record.version + 1})
+    if current_record.is_alive(put_at) and _says_same(current_record, record):
+        return current_record
+    changed_fields = {
+        "version": current_record.version + 1,
+        "earlier": _extend_history(current_record) if has_history else (),
+    }
+    return record.model_copy(
+        update=changed_fields | ({"created_at": current_record.created_at} if current_record.is_alive(put_at) else {})
+    )
 
 
 def delete_record(record: Record, /, *, at: Instant) -> Record:
@@ -216,13 +227,18 @@ def shown_again(record: Record, /) -> Record:
     """Return the record as `forget` with `undo` restores it; after a deletion that is a new version."""
     if not record.deleted:
         return record.model_copy(update={"forgotten_at": None})
-    again = {"version": record.version + 1, "forgotten_at": None, "deleted": False, "earlier": _extend_history(record)}
-    return record.model_copy(update=again)
+    restored_fields = {
+        "version": record.version + 1,
+        "forgotten_at": None,
+        "deleted": False,
+        "earlier": _extend_history(record),
+    }
+    return record.model_copy(update=restored_fields)
 
 
-def succeed_record(record: Record, current: Record, /) -> Record:
-    """Return an archive's record with a version after that of `current`, which has the same name."""
-    return record.model_copy(update={"version": max(record.version, current.version + 1)})
+def succeed_record(record: Record, current_record: Record, /) -> Record:
+    """Return an archive's record with a version after that of `current_record`, which has the same name."""
+    return record.model_copy(update={"version": max(record.version, current_record.version + 1)})
 
 
 def record_history(record: Record, /) -> tuple[RecordVersion, ...]:
@@ -230,12 +246,16 @@ def record_history(record: Record, /) -> tuple[RecordVersion, ...]:
     return (*record.earlier, _record_version(record))
 
 
-def _says_same(current: Record, record: Record) -> bool:
-    if (current.text, current.privacy, current.expires_at) != (record.text, record.privacy, record.expires_at):
+def _says_same(current_record: Record, record: Record) -> bool:
+    if (current_record.text, current_record.privacy, current_record.expires_at) != (
+        record.text,
+        record.privacy,
+        record.expires_at,
+    ):
         return False
     # Compared as JSON too, because in Python 1, 1.0 and True are equal.
     bytes_of = strict_json.canonical_bytes
-    return current.value == record.value and bytes_of(current.value) == bytes_of(record.value)
+    return current_record.value == record.value and bytes_of(current_record.value) == bytes_of(record.value)
 
 
 def _record_version(record: Record) -> RecordVersion:

@@ -143,8 +143,8 @@ class Skill(Value):
     @property
     def trust(self) -> TrustLevel:
         """Return its trust: as provided by a user or a program, or as learned."""
-        is_given = self.source in {SkillSource.MANUAL, SkillSource.PROGRAMMABLE}
-        return TrustLevel.VOUCHED if is_given else TrustLevel.DRAWN
+        is_provided = self.source in {SkillSource.MANUAL, SkillSource.PROGRAMMABLE}
+        return TrustLevel.VOUCHED if is_provided else TrustLevel.DRAWN
 
     @property
     def content(self) -> str:

@@ -169,15 +169,17 @@ class SpaceRecord(Value):
     def derived_tag(self, plane: str, store_key: str, /) -> str:
         return self.tag("derived", plane, store_key)
 
-    def slot_tag(self, kind: facts.FactKind, topic: str, home: ConversationKey | None = None, /) -> str:
+    def slot_tag(self, kind: facts.FactKind, topic: str, conversation: ConversationKey | None = None, /) -> str:
         """Return the tag of a slot; facts limited to one conversation have slots of their own."""
-        return self.tag("slot", kind.value, facts.topic_key(topic), *(home or ()))
+        return self.tag("slot", kind.value, facts.topic_key(topic), *(conversation or ()))
 
     def earlier_slot_tags(
-        self, kind: facts.FactKind, topic: str, home: ConversationKey | None = None, /
+        self, kind: facts.FactKind, topic: str, conversation: ConversationKey | None = None, /
     ) -> tuple[str, ...]:
         """Return the tags that earlier builds may have used for the slot."""
-        return tuple(self.tag("slot", kind.value, key, *(home or ())) for key in facts.earlier_topic_keys(topic))
+        return tuple(
+            self.tag("slot", kind.value, key, *(conversation or ())) for key in facts.earlier_topic_keys(topic)
+        )
 
     def skill_tag(self, name: str, /) -> SkillId:
         return SkillId(self.tag("skill", name))
@@ -192,8 +194,8 @@ class SpaceRecord(Value):
     def namespace_key(self, namespace: tuple[str, ...], /) -> str:
         """Return the key prefix of a namespace's records; namespaces with the same first part are adjacent."""
         # The first part begins the key, so that one scan finds all namespaces below it.
-        first = self._known_tag("record first part", namespace[0])[:8]
-        return f"{first}.{self._known_tag('record namespace', *namespace)[:16]}."
+        first_part_tag = self._known_tag("record first part", namespace[0])[:8]
+        return f"{first_part_tag}.{self._known_tag('record namespace', *namespace)[:16]}."
 
     def record_key(self, namespace: tuple[str, ...], key: str, /) -> str:
         return self.namespace_key(namespace) + self.tag("record", *namespace, key)
@@ -207,11 +209,11 @@ class SpaceRecord(Value):
 
     def answer_key(self, key: str, request: bytes, /) -> bytes:
         """Return the 32 bytes that seal the stored answer to `request` under an idempotency key."""
-        state = strict_json.keyed_chain(self._key, b"answer", size=32)
-        name = key.encode()
+        running_digest = strict_json.keyed_chain(self._key, b"answer", size=32)
+        key_bytes = key.encode()
         # The key's length precedes it, so that no other key and request give the same bytes.
-        state.update(len(name).to_bytes(8, "big") + name + request)
-        return state.digest()
+        running_digest.update(len(key_bytes).to_bytes(8, "big") + key_bytes + request)
+        return running_digest.digest()
 
     def chain(self, purpose: bytes, /, *, size: int) -> "hashlib.blake2b":
         """Return a running keyed digest of `size` bytes for `purpose`."""

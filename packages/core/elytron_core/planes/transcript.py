@@ -256,8 +256,8 @@ class Turn(Value):
 
         It is stored, not an instruction of the system, and private only for a caller that asks for that.
         """
-        is_open = include_private or not self.is_private
-        return is_open and self.messages[part].role is not EvidenceRole.SYSTEM and self.is_kept(part)
+        passes_privacy = include_private or not self.is_private
+        return passes_privacy and self.messages[part].role is not EvidenceRole.SYSTEM and self.is_kept(part)
 
     def is_kept(self, part: int, /) -> bool:
         """Return whether a message is in use: neither hidden, erased nor restricted, and not in an archived turn."""
@@ -272,8 +272,8 @@ class Turn(Value):
         """Return the turn with a message erased; the host's accompanying data may repeat it, and is removed too."""
         messages = list(self.messages)
         messages[part] = Message(role=messages[part].role, text="")
-        erased = tuple(sorted((*self.erased, part)))
-        return self.model_copy(update={"messages": tuple(messages), "items": (), "erased": erased})
+        erased_parts = tuple(sorted((*self.erased, part)))
+        return self.model_copy(update={"messages": tuple(messages), "items": (), "erased": erased_parts})
 
     def is_readable(self, part: int, /) -> bool:
         """Return whether a message may be read by its id: its text exists, is not masked, and is not restricted."""
@@ -372,8 +372,10 @@ def tag_of(turn: TurnId, /) -> ConversationTag:
 
 def is_turn_of(text: str, tag: ConversationTag, /) -> bool:
     """Return whether `text` is the id of a turn that the conversation could have."""
-    start, _, sequence = text.partition(".")
-    return start == tag and len(sequence) == SEQUENCE_DIGITS and set(sequence) <= set("0123456789abcdef")
+    tag_text, _, sequence_digits = text.partition(".")
+    return (
+        tag_text == tag and len(sequence_digits) == SEQUENCE_DIGITS and set(sequence_digits) <= set("0123456789abcdef")
+    )
 
 
 def sequence_of(turn: TurnId, /) -> int:
@@ -393,23 +395,23 @@ def ordered_at(turn: Turn, message: Message, /) -> Instant:
 
 def note_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
     """Return `head` updated with the times, speakers and names of `turns`, but not their number."""
-    times = [ordered_at(turn, message) for turn in turns for message in turn.messages]
-    turn_speakers = (m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
+    message_times = [ordered_at(turn, message) for turn in turns for message in turn.messages]
+    turn_speakers = (message.speaker for turn in turns for message in turn.messages if message.speaker is not None)
     speakers = dict.fromkeys((*head.speakers, *turn_speakers))
-    fields = {
-        "first_at": min(times if head.first_at is None else [head.first_at, *times], default=None),
-        "last_at": max(times if head.last_at is None else [head.last_at, *times], default=None),
+    changed_fields = {
+        "first_at": min(message_times if head.first_at is None else [head.first_at, *message_times], default=None),
+        "last_at": max(message_times if head.last_at is None else [head.last_at, *message_times], default=None),
         "speakers": tuple(speakers)[:SPEAKERS_KEPT],
         "chat": next((turn.chat for turn in reversed(turns) if turn.chat), head.chat),
         "title": next((turn.title for turn in reversed(turns) if turn.title), head.title),
     }
-    return head.model_copy(update=fields)
+    return head.model_copy(update=changed_fields)
 
 
 def append_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
     """Return `head` updated and counted for `turns`, which come next."""
-    counts = {"turns": head.turns + len(turns), "next_sequence": head.next_sequence + len(turns)}
-    return note_turns(head, turns).model_copy(update=counts)
+    changed_counts = {"turns": head.turns + len(turns), "next_sequence": head.next_sequence + len(turns)}
+    return note_turns(head, turns).model_copy(update=changed_counts)
 
 
 def evidence_of(messages: tuple[Message, ...], delivery: TurnDelivery, /) -> tuple[Message, ...]:
@@ -531,8 +533,8 @@ class TranscriptEvidenceRef(Value):
     @property
     def citation(self) -> str:
         """The citation as shown to people; no decision depends on parsing it."""
-        place = f"{_SCHEME}{self.memory_space_id}/{self.channel_id}/{self.conversation_id}#turn={self.turn_id}"
-        return place if self.message_id is None else f"{place}#message={self.message_id}"
+        turn_citation = f"{_SCHEME}{self.memory_space_id}/{self.channel_id}/{self.conversation_id}#turn={self.turn_id}"
+        return turn_citation if self.message_id is None else f"{turn_citation}#message={self.message_id}"
 
 
 class DerivedMemoryPlane(StrEnum):
@@ -577,14 +579,14 @@ def cited_turn(citation: str, /) -> tuple[TurnId, int | None] | None:
 
     A turn's id, a message's id (`turn#part`) and a display citation are understood.
     """
-    rest = citation
+    cited_id = citation
     if citation.startswith(_SCHEME):
-        _, separator, rest = citation.rpartition("#turn=")
+        _, separator, cited_id = citation.rpartition("#turn=")
         if not separator:
             return None
-        turn, _, message = rest.partition("#message=")
-        rest = message or turn
-    turn, _, part = rest.partition("#")
+        turn, _, message = cited_id.partition("#message=")
+        cited_id = message or turn
+    turn, _, part = cited_id.partition("#")
     # Citations come from callers, so only the exact form names a turn.
     if not _TURN.fullmatch(turn) or (part and not _PART.fullmatch(part)):
         return None

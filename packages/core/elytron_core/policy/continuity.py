@@ -48,25 +48,31 @@ def select_capsules(
     Those that share words with `query` come first, then active ones, then the newer; without a shared word an active
     one still says where things stand.
     """
-    recallable = [c for c in capsules if c.is_recallable and state_at(c, now) is not CapsuleState.STALE]
-    newest = sorted(recallable, key=lambda c: (-c.updated_at, c.id))[:CAPSULES_CONSIDERED]
+    recallable_capsules = [
+        capsule for capsule in capsules if capsule.is_recallable and state_at(capsule, now) is not CapsuleState.STALE
+    ]
+    newest_capsules = sorted(recallable_capsules, key=lambda capsule: (-capsule.updated_at, capsule.id))[
+        :CAPSULES_CONSIDERED
+    ]
     words = similarity.words_of(similarity.normalise_text(query), limit=limits.QUERY_TERMS)
-    ranked = sorted(newest, key=lambda c: (-_capsule_points(c, words), -c.updated_at, c.id))
-    worthy = [c for c in ranked if _capsule_points(c, words) > 0]
-    return tuple(worthy[:CAPSULES_SELECTED])
+    ranked_capsules = sorted(
+        newest_capsules, key=lambda capsule: (-_capsule_points(capsule, words), -capsule.updated_at, capsule.id)
+    )
+    relevant_capsules = [capsule for capsule in ranked_capsules if _capsule_points(capsule, words) > 0]
+    return tuple(relevant_capsules[:CAPSULES_SELECTED])
 
 
 def capsule_block(capsules: Sequence[ContinuityCapsule]) -> str:
     """Return the capsules joined in at most 900 characters; those that do not fit whole are left out."""
     lines: list[str] = []
-    room = limits.CAPSULE_BLOCK_CHARS
+    remaining_chars = limits.CAPSULE_BLOCK_CHARS
     for capsule in capsules:
         line = f"[{capsule.kind.value}] {capsule.topic}: " + " ".join(capsule.text.split())
-        if len(line) > room:
+        if len(line) > remaining_chars:
             # A shorter one after it may still fit.
             continue
         lines.append(line)
-        room -= len(line) + 1
+        remaining_chars -= len(line) + 1
     return "\n".join(lines)
 
 
@@ -74,22 +80,27 @@ def giving_way(
     capsules: Sequence[ContinuityCapsule], *, fresh: frozenset[str], now: Instant
 ) -> tuple[ContinuityCapsule, ...]:
     """Return the capsules beyond 16 per conversation and 96 per space, least valuable first; never `fresh` ones."""
-    order = sorted(capsules, key=lambda c: (c.id in fresh, *_capsule_retention(c, now), c.updated_at, c.id))
-    counts: dict[tuple[str, str], int] = {}
+    removal_order = sorted(capsules, key=lambda c: (c.id in fresh, *_capsule_retention(c, now), c.updated_at, c.id))
+    counts_by_conversation: dict[tuple[str, str], int] = {}
     for capsule in capsules:
-        counts[capsule.channel, capsule.conversation] = counts.get((capsule.channel, capsule.conversation), 0) + 1
-    total = len(capsules)
-    leaving: list[ContinuityCapsule] = []
-    for capsule in order:
-        place = (capsule.channel, capsule.conversation)
+        counts_by_conversation[capsule.channel, capsule.conversation] = (
+            counts_by_conversation.get((capsule.channel, capsule.conversation), 0) + 1
+        )
+    remaining_count = len(capsules)
+    leaving_capsules: list[ContinuityCapsule] = []
+    for capsule in removal_order:
+        conversation_key = (capsule.channel, capsule.conversation)
         # Fresh ones are last in this order, so that only fresh ones follow.
         if capsule.id in fresh:
             break
-        if counts[place] > limits.CAPSULES_PER_CONVERSATION or total > limits.CAPSULES_PER_SPACE:
-            leaving.append(capsule)
-            counts[place] -= 1
-            total -= 1
-    return tuple(leaving)
+        if (
+            counts_by_conversation[conversation_key] > limits.CAPSULES_PER_CONVERSATION
+            or remaining_count > limits.CAPSULES_PER_SPACE
+        ):
+            leaving_capsules.append(capsule)
+            counts_by_conversation[conversation_key] -= 1
+            remaining_count -= 1
+    return tuple(leaving_capsules)
 
 
 def _capsule_retention(capsule: ContinuityCapsule, now: Instant) -> tuple[bool, int]:
@@ -123,22 +134,22 @@ def facts_limit(mode: SnapshotMode, /) -> int:
 def choose_facts(facts: Sequence[Fact], *, mode: SnapshotMode, conversation: str) -> tuple[Fact, ...]:
     """Return which current facts to include: this conversation's first, then by kind, then the latest."""
     # A snapshot leaves the space, so private facts are never in it.
-    shared = [fact for fact in facts if fact.privacy is not FactPrivacy.PRIVATE]
-    shared.sort(
+    shareable_facts = [fact for fact in facts if fact.privacy is not FactPrivacy.PRIVATE]
+    shareable_facts.sort(
         key=lambda fact: (fact.chat != conversation, KIND_ORDER.index(fact.kind), -fact.last_confirmed_at, fact.id)
     )
-    return tuple(shared[: facts_limit(mode)])
+    return tuple(shareable_facts[: facts_limit(mode)])
 
 
 def included_layers(layers: SnapshotLayers, /) -> tuple[SnapshotLayer, ...]:
     """Return which layers have contents."""
-    there = {
+    presence_by_layer = {
         SnapshotLayer.FACTS: bool(layers.facts),
         SnapshotLayer.EXECUTION: layers.state is not None,
         SnapshotLayer.SUMMARY: layers.summary is not None,
         SnapshotLayer.CAPSULES: bool(layers.capsules),
     }
-    return tuple(layer for layer, holds in there.items() if holds)
+    return tuple(layer for layer, is_present in presence_by_layer.items() if is_present)
 
 
 def layers_fingerprint(layers: SnapshotLayers, /) -> str:
@@ -172,31 +183,31 @@ def draw_notes(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /,
     Reading ends at the first turn of the last week. If the turns are cut off at a page's end (`is_cut`), the day of the
     last one is left for the next page, unless the page has no other.
     """
-    days: list[tuple[str, list[tuple[TurnId, transcript.Turn]]]] = []
-    goes_on = is_cut
+    turns_by_run: list[tuple[str, list[tuple[TurnId, transcript.Turn]]]] = []
+    is_last_day_cut = is_cut
     for turn_id, turn in turns:
         if _turn_instant(turn) >= now - maintenance.NOTES_AFTER_DAYS * DAY_MS:
-            goes_on = False
+            is_last_day_cut = False
             break
         day = _turn_day(turn)
-        if not days or days[-1][0] != day:
-            days.append((day, []))
-        days[-1][1].append((turn_id, turn))
-    if goes_on and len(days) > 1:
-        days.pop()
+        if not turns_by_run or turns_by_run[-1][0] != day:
+            turns_by_run.append((day, []))
+        turns_by_run[-1][1].append((turn_id, turn))
+    if is_last_day_cut and len(turns_by_run) > 1:
+        turns_by_run.pop()
     drafts: dict[str, NoteDraft] = {}
     turns_by_day: dict[str, list[tuple[TurnId, transcript.Turn]]] = {}
-    through = 0
-    for day, day_turns in days:
+    last_sequence = 0
+    for day, day_turns in turns_by_run:
         # A day can reappear, because hosts' clocks need not follow the order of turns.
         if len(drafts) == NOTES_PER_PASS and day not in drafts:
             break
-        through = day_turns[-1][1].sequence
+        last_sequence = day_turns[-1][1].sequence
         turns_by_day.setdefault(day, []).extend(day_turns)
         draft = _day_note(day, turns_by_day[day])
         if draft is not None:
             drafts[day] = draft
-    return DrawnNotes(tuple(drafts.values()), through)
+    return DrawnNotes(tuple(drafts.values()), last_sequence)
 
 
 def drawn_again(note: continuity.DailyNote, turns: Iterable[tuple[TurnId, transcript.Turn]], /) -> NoteDraft | None:
@@ -223,13 +234,16 @@ def _day_note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> Note
     if not sentences:
         return None
     # Chosen by value, then shown in the order in which they were said.
-    best = sorted(
+    best_sentences = sorted(
         sorted(sentences, key=lambda sentence: (-sentence.factuality, sentence.place))[:SENTENCES],
         key=lambda sentence: sentence.place,
     )
-    speakers = ", ".join(dict.fromkeys(sentence.speaker for sentence in best))
-    lines = [f"{NOTE_HEADING} {day}: {speakers}", *(f"> {sentence.speaker}: {sentence.text}" for sentence in best)]
-    citations = tuple(dict.fromkeys(sentence.citation for sentence in best))
+    speakers = ", ".join(dict.fromkeys(sentence.speaker for sentence in best_sentences))
+    lines = [
+        f"{NOTE_HEADING} {day}: {speakers}",
+        *(f"> {sentence.speaker}: {sentence.text}" for sentence in best_sentences),
+    ]
+    citations = tuple(dict.fromkeys(sentence.citation for sentence in best_sentences))
     return NoteDraft(period=day, text="\n".join(lines)[: limits.NOTE_CHARS], citations=citations)
 
 
@@ -246,9 +260,9 @@ def _note_sentences(turns: Sequence[tuple[TurnId, transcript.Turn]]) -> list[_No
             if not (turn.is_recallable(part) and turn.is_readable(part)) or len(message.text) > rule_facts.READ_CHARS:
                 continue
             for text in rule_facts.own_sentences(scrub_secrets(own_words(message.text)).text):
-                worth = read_traits(text).factuality
-                if worth >= 0 and text not in sentences:
+                factuality = read_traits(text).factuality
+                if factuality >= 0 and text not in sentences:
                     citation = transcript.message_id(turn_id, part)
                     speaker = message.speaker or message.role.value
-                    sentences[text] = _NoteSentence(worth, len(sentences), speaker, text, citation)
+                    sentences[text] = _NoteSentence(factuality, len(sentences), speaker, text, citation)
     return list(sentences.values())

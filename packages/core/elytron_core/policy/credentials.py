@@ -22,8 +22,8 @@ def issued_token(body: bytes, /) -> str:
 
 def is_issued_token(text: str, /) -> bool:
     """Return whether `text` is a token from `issued_token`; a false positive has a chance of 1 in 2^32."""
-    data = bytes.fromhex(text)
-    return _token_check(data[:TOKEN_BYTES]) == data[TOKEN_BYTES:]
+    token_bytes = bytes.fromhex(text)
+    return _token_check(token_bytes[:TOKEN_BYTES]) == token_bytes[TOKEN_BYTES:]
 
 
 def _token_check(body: bytes) -> bytes:

@@ -36,8 +36,10 @@ def minute_of(at: Instant, /) -> int:
 
 def swapped_time(at: Instant, /) -> Instant:
     """Return a time with day and month swapped; unchanged if that is no valid date."""
-    moment = as_datetime(at)
-    return instant(moment.replace(month=moment.day, day=moment.month)) if moment.day <= 12 else at
+    utc_datetime = as_datetime(at)
+    return (
+        instant(utc_datetime.replace(month=utc_datetime.day, day=utc_datetime.month)) if utc_datetime.day <= 12 else at
+    )
 
 
 def message_form(message: Message, /) -> tuple[str, str, str]:
@@ -59,6 +61,6 @@ def erased_names(message: Message, key: ConversationKey, host_id: str | None, /)
 
     Without a time it is recognised in its own conversation only.
     """
-    place = (str(minute_of(message.at)),) if message.at is not None else ("", *key)
-    content = ("content", *message_form(message), *place)
-    return (content, ("id", *key, host_id)) if host_id is not None else (content,)
+    minute_or_conversation = (str(minute_of(message.at)),) if message.at is not None else ("", *key)
+    content_name = ("content", *message_form(message), *minute_or_conversation)
+    return (content_name, ("id", *key, host_id)) if host_id is not None else (content_name,)

@@ -93,16 +93,16 @@ class ConversationLinks:
         if source.conversation != self.conversation or source.turn_id != turn_id:
             self._note(Kind.MISMATCHED_SOURCE_KEY, DERIVED_REFS, key, turn_id, ref=ref)
             return
-        missing = self._missing(turn_id, _part_of(source.message_id))
-        if missing is _MissingTarget.TURN:
+        missing_target = self._missing(turn_id, _part_of(source.message_id))
+        if missing_target is _MissingTarget.TURN:
             self._note(Kind.MISSING_SOURCE_TURN, DERIVED_REFS, key, turn_id, ref=ref)
-        elif missing is _MissingTarget.MESSAGE:
+        elif missing_target is _MissingTarget.MESSAGE:
             self._note(Kind.MISSING_SOURCE_MESSAGE, DERIVED_REFS, key, turn_id, message=source.message_id, ref=ref)
 
-    def targets(self, standing: AbstractSet[str], /) -> None:
-        """Check that the targets of the links exist; `standing` are the keys of links whose memory exists."""
+    def targets(self, existing_keys: AbstractSet[str], /) -> None:
+        """Check that the targets of the links exist; `existing_keys` are the keys of links whose memory exists."""
         for key, ref in self.derived.items():
-            if key not in standing:
+            if key not in existing_keys:
                 self._note(Kind.ORPHAN_DERIVED_REF, DERIVED_REFS, key, _turn_of(key), ref=ref)
 
     def attribute(self, key: str, body: bytes, /) -> None:
@@ -118,10 +118,10 @@ class ConversationLinks:
             return
         if turn_attribute.value_bytes > turn_attribute.max_value_bytes:
             self._note(Kind.OVERSIZED_ATTR_VALUE, TURN_ATTRIBUTES, key, turn_id)
-        missing = self._missing(turn_id, turn_attribute.part)
-        if missing is _MissingTarget.TURN:
+        missing_target = self._missing(turn_id, turn_attribute.part)
+        if missing_target is _MissingTarget.TURN:
             self._note(Kind.MISSING_ATTR_TARGET_TURN, TURN_ATTRIBUTES, key, turn_id)
-        elif missing is _MissingTarget.MESSAGE:
+        elif missing_target is _MissingTarget.MESSAGE:
             self._note(
                 Kind.MISSING_ATTR_TARGET_MESSAGE,
                 TURN_ATTRIBUTES,
@@ -135,8 +135,8 @@ class ConversationLinks:
         if turn is None:
             # A turn that cannot be read is an issue of its own.
             return None if turn_id in self._corrupt else _MissingTarget.TURN
-        is_there = part is None or (part < len(turn.messages) and part not in turn.erased)
-        return None if is_there else _MissingTarget.MESSAGE
+        is_present = part is None or (part < len(turn.messages) and part not in turn.erased)
+        return None if is_present else _MissingTarget.MESSAGE
 
     def _note(
         self,
@@ -176,12 +176,12 @@ def _part_of(message: str | None) -> int | None:
 def _what_is_wrong(body: bytes) -> Kind:
     """Return why an attribute's record is invalid."""
     try:
-        record = strict_json.parse_json(body)
+        fields = strict_json.parse_json(body)
     except InvalidInput:
         return Kind.CORRUPT_TRANSCRIPT_ATTR_RECORD
-    if not isinstance(record, dict):
+    if not isinstance(fields, dict):
         return Kind.CORRUPT_TRANSCRIPT_ATTR_RECORD
-    key, visibility = record.get("key"), record.get("visibility", HostRefVisibility.INTERNAL)
+    key, visibility = fields.get("key"), fields.get("visibility", HostRefVisibility.INTERNAL)
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         return Kind.INVALID_ATTR_KEY
     if visibility not in list(HostRefVisibility):
@@ -219,11 +219,11 @@ def _through_tool(turn: transcript.Turn, name: str) -> tuple[int, ...]:
 
 
 def _through_source(turn: transcript.Turn, name: str) -> tuple[int, ...]:
-    refs = [ref for ref in turn.host_refs if ref.business_ref_id == name]
+    matching_refs = [ref for ref in turn.host_refs if ref.business_ref_id == name]
     is_named = any(turn.metadata.get(key) == name for key in SOURCES)
-    if any(ref.relation is HostRefRelation.ORIGIN for ref in refs):
+    if any(ref.relation is HostRefRelation.ORIGIN for ref in matching_refs):
         return tuple(range(len(turn.messages)))
-    if not refs and not is_named:
+    if not matching_refs and not is_named:
         return ()
     return tuple(part for part in range(len(turn.messages)) if turn.trust_of(part) is not TrustLevel.VOUCHED)
 
@@ -241,34 +241,40 @@ class JournalHead(NamedTuple):
     @classmethod
     def parse(cls, text: str, /) -> Self:
         """Parse `text`. Raises InvalidInput."""
-        match = HEAD.fullmatch(text)
-        if match is None:
+        head_match = HEAD.fullmatch(text)
+        if head_match is None:
             raise InvalidInput(field="head", problem="is not a head as reported by an inspection")
-        return cls(int(match[1]), match[2], match[3])
+        return cls(int(head_match[1]), head_match[2], head_match[3])
 
     def __str__(self) -> str:
         return f"{self.sequence}.{self.order}.{self.content}"
 
 
 def standing_of(
-    recorded: JournalHead, now: JournalHead | None, then: JournalHead | None, /, *, is_compacted: bool = False
+    recorded_head: JournalHead,
+    current_head: JournalHead | None,
+    head_at_entry: JournalHead | None,
+    /,
+    *,
+    is_compacted: bool = False,
 ) -> HeadStanding:
-    """Return the relation of a space to its head that was `recorded`.
+    """Return the relation of a space to its `recorded_head`.
 
-    `now` is its head, None if there is no such space; `then` its head at the entry at which `recorded` ends, None if it
-    has none: it is shorter, or the entry is in a compacted run, which `is_compacted` proves.
+    `current_head` is its head, None if there is no such space; `head_at_entry` its head at the entry at which
+    `recorded_head` ends, None if it has none: it is shorter, or the entry is in a compacted run, which `is_compacted`
+    proves.
     """
-    if now is None:
+    if current_head is None:
         return HeadStanding.ABSENT
     # Checked first, because a compacted run no longer has its entries to compare.
     if is_compacted:
         return HeadStanding.COMPACTED
-    if then is None:
-        return HeadStanding.BEHIND if now.sequence < recorded.sequence else HeadStanding.FORKED
-    if then.order != recorded.order:
+    if head_at_entry is None:
+        return HeadStanding.BEHIND if current_head.sequence < recorded_head.sequence else HeadStanding.FORKED
+    if head_at_entry.order != recorded_head.order:
         return HeadStanding.FORKED
-    if then.content != recorded.content:
+    if head_at_entry.content != recorded_head.content:
         # Digests disappear only with an erasure, which leaves an entry: without a later one, another program changed
         # them.
-        return HeadStanding.SCRUBBED if now.sequence > recorded.sequence else HeadStanding.FORKED
-    return HeadStanding.CURRENT if now.sequence == recorded.sequence else HeadStanding.CONTAINED
+        return HeadStanding.SCRUBBED if current_head.sequence > recorded_head.sequence else HeadStanding.FORKED
+    return HeadStanding.CURRENT if current_head.sequence == recorded_head.sequence else HeadStanding.CONTAINED

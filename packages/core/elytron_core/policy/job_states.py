@@ -28,12 +28,12 @@ JOBS_KEPT: Final = 512
 JOB_WAIT_MS: Final = 15 * 1000
 
 
-def work_health(queue: JobQueue, over: Sequence[JobState], now: Instant, /) -> WorkHealth:
-    """Return the health of deferred work; `over` are the states of the jobs that ended last."""
+def work_health(queue: JobQueue, ended_states: Sequence[JobState], now: Instant, /) -> WorkHealth:
+    """Return the health of deferred work; `ended_states` are those of the jobs that ended last."""
     # A leased job is due when its lease ends, so a dead worker shows here as well.
-    late = any(job.due_at < now - JOB_STALL_MS for job in queue.active)
-    blocked = any(job.state is JobState.BLOCKED for job in queue.active)
-    if late or blocked or JobState.DEAD_LETTER in over:
+    is_late = any(job.due_at < now - JOB_STALL_MS for job in queue.active)
+    is_blocked = any(job.state is JobState.BLOCKED for job in queue.active)
+    if is_late or is_blocked or JobState.DEAD_LETTER in ended_states:
         return WorkHealth.DEGRADED
     return WorkHealth.WORKING if queue.active else WorkHealth.IDLE
 
@@ -44,16 +44,16 @@ NEVER_ENDED: Final = "never_ended"
 def claimable_job(queue: JobQueue, now: Instant, kinds: Collection[str], /) -> QueuedJob | None:
     """Return the next job of `kinds` to lease: due, oldest first, with no other job of its conversation running."""
     # A lease that has ended keeps no conversation busy: its worker is gone.
-    busy = {job.conversation for job in queue.active if job.state is JobState.LEASED and job.due_at > now}
-    free = (job for job in queue.active if job.kind in kinds and job.conversation not in busy)
-    return next((job for job in free if job.due_at <= now), None)
+    busy_conversations = {job.conversation for job in queue.active if job.state is JobState.LEASED and job.due_at > now}
+    free_jobs = (job for job in queue.active if job.kind in kinds and job.conversation not in busy_conversations)
+    return next((job for job in free_jobs if job.due_at <= now), None)
 
 
 def joinable_job(queue: JobQueue, conversation: ConversationTag, /) -> QueuedJob | None:
     """Return the conversation's job that has not been leased yet, to which more turns can be added."""
-    states = {JobState.PENDING, JobState.RETRY_WAITING, JobState.BLOCKED}
-    waiting = (job for job in queue.active if job.kind == MAINTENANCE and job.state in states)
-    return next((job for job in waiting if job.conversation == conversation), None)
+    unleased_states = {JobState.PENDING, JobState.RETRY_WAITING, JobState.BLOCKED}
+    waiting_jobs = (job for job in queue.active if job.kind == MAINTENANCE and job.state in unleased_states)
+    return next((job for job in waiting_jobs if job.conversation == conversation), None)
 
 
 def has_room(queue: JobQueue, /, *, kind: str = MAINTENANCE) -> bool:
@@ -110,8 +110,8 @@ def fail_job(job: Job, *, at: Instant, error: str, retryable: bool, jitter: int)
 
 def block_job(job: Job, *, at: Instant, until: Instant, error: str) -> Job:
     """Return `job` blocked until `until`; this does not count as an attempt."""
-    waiting = _move_job(job, JobState.BLOCKED, at=at, due_at=until, error=error)
-    return waiting.model_copy(update={"attempts": max(0, job.attempts - 1)})
+    blocked_job = _move_job(job, JobState.BLOCKED, at=at, due_at=until, error=error)
+    return blocked_job.model_copy(update={"attempts": max(0, job.attempts - 1)})
 
 
 def cancel_job(job: Job, *, at: Instant) -> Job:
@@ -127,8 +127,8 @@ def retry_job(job: Job, *, at: Instant) -> Job:
 def wait_ms(attempts: int, jitter: int, /, *, most_ms: int = limits.JOB_WAIT_MAX_MS) -> int:
     """Return the wait after `attempts` attempts: doubled each time up to a limit, minus up to a half."""
     # Bounded before the shift, which would otherwise make huge numbers.
-    longest = min(JOB_WAIT_MS << max(0, min(attempts, 32) - 1), most_ms)
-    return longest - longest * jitter // 512
+    longest_ms = min(JOB_WAIT_MS << max(0, min(attempts, 32) - 1), most_ms)
+    return longest_ms - longest_ms * jitter // 512
 
 
 def next_day(at: Instant, /) -> Instant:
@@ -138,19 +138,23 @@ def next_day(at: Instant, /) -> Instant:
 
 def list_job(queue: JobQueue, entry: QueuedJob, /) -> tuple[JobQueue, tuple[JobId, ...]]:
     """Return `queue` with `entry` in the job's old position, and the ids of long finished jobs that it drops."""
-    others = [listed for listed in queue.active if listed.id != entry.id]
-    over = tuple(listed for listed in queue.over if listed != entry.id)
+    other_jobs = [queued_job for queued_job in queue.active if queued_job.id != entry.id]
+    ended_jobs = tuple(queued_job for queued_job in queue.over if queued_job != entry.id)
     if not entry.state.is_active:
-        over = (*over, entry.id)
-        return JobQueue(active=tuple(others), over=over[-JOBS_KEPT:]), over[:-JOBS_KEPT]
+        ended_jobs = (*ended_jobs, entry.id)
+        return JobQueue(active=tuple(other_jobs), over=ended_jobs[-JOBS_KEPT:]), ended_jobs[:-JOBS_KEPT]
     # A job keeps its position, or each retry would move the oldest one back.
-    place = next((at for at, listed in enumerate(queue.active) if listed.id == entry.id), len(others))
-    return JobQueue(active=(*others[:place], entry, *others[place:]), over=over), ()
+    position = next(
+        (index for index, queued_job in enumerate(queue.active) if queued_job.id == entry.id), len(other_jobs)
+    )
+    return JobQueue(active=(*other_jobs[:position], entry, *other_jobs[position:]), over=ended_jobs), ()
 
 
 def unlist_job(queue: JobQueue, job_id: JobId, /) -> JobQueue:
     """Return `queue` without the unfinished job of this id."""
-    return queue.model_copy(update={"active": tuple(listed for listed in queue.active if listed.id != job_id)})
+    return queue.model_copy(
+        update={"active": tuple(queued_job for queued_job in queue.active if queued_job.id != job_id)}
+    )
 
 
 def _move_job(

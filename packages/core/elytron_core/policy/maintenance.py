@@ -45,18 +45,18 @@ def maintenance_refusal(mode: ModeInput, /) -> MaintenanceRefusal | None:
     return None if admission.admitted else MaintenanceRefusal(admission.reason)
 
 
-def is_summary_due(messages: int, summary: continuity.SessionSummary | None, /) -> bool:
+def is_summary_due(message_count: int, summary: continuity.SessionSummary | None, /) -> bool:
     """Return whether a conversation of this many messages is due for a summary: from 40 on, then every 20."""
-    covered = summary.messages if summary is not None else 0
-    return messages >= SUMMARY_FROM and messages - covered >= SUMMARY_EVERY
+    covered_count = summary.messages if summary is not None else 0
+    return message_count >= SUMMARY_FROM and message_count - covered_count >= SUMMARY_EVERY
 
 
 def is_state_due(turns: Sequence[transcript.Turn], state: continuity.ExecutionState | None, /) -> bool:
     """Return whether turns may have changed the conversation's work: it is in progress, or tools were used."""
     if any(turn.tool_observations or turn.host_refs for turn in turns):
         return True
-    is_going = state is not None and state.status is not continuity.ExecutionStatus.DONE
-    return is_going and any(message.role is EvidenceRole.ASSISTANT for turn in turns for message in turn.messages)
+    is_in_progress = state is not None and state.status is not continuity.ExecutionStatus.DONE
+    return is_in_progress and any(message.role is EvidenceRole.ASSISTANT for turn in turns for message in turn.messages)
 
 
 def outlived_facts(facts: Iterable[facts.Fact], now: Instant, /) -> tuple[FactId, ...]:
@@ -70,11 +70,15 @@ def outlived_facts(facts: Iterable[facts.Fact], now: Instant, /) -> tuple[FactId
 
 def over_budget(facts: Iterable[facts.Fact], /) -> dict[str, int]:
     """Return by kind how many current facts exceed what a space should need."""
-    counts = dict.fromkeys(BUDGETS, 0)
+    counts_by_kind = dict.fromkeys(BUDGETS, 0)
     for fact in facts:
         if fact.is_current:
-            counts[fact.kind] += 1
-    return {f"over_{kind.value}": counts[kind] - most for kind, most in BUDGETS.items() if counts[kind] > most}
+            counts_by_kind[fact.kind] += 1
+    return {
+        f"over_{kind.value}": counts_by_kind[kind] - budget
+        for kind, budget in BUDGETS.items()
+        if counts_by_kind[kind] > budget
+    }
 
 
 def month_of(period: str, /) -> str:
@@ -87,14 +91,14 @@ def fitting_days(
 ) -> tuple[continuity.DailyNote, ...]:
     """Return the days, oldest first, whose citations fit into the month's note, which is based on all of its
     content."""
-    cited = frozenset(month.citations if month is not None else ())
-    notes: list[continuity.DailyNote] = []
+    cited_ids = frozenset(month.citations if month is not None else ())
+    fitting_notes: list[continuity.DailyNote] = []
     for note in sorted(days, key=lambda note: note.period):
-        more = cited | frozenset(note.citations)
-        if len(more) <= limits.CITATIONS:
-            cited = more
-            notes.append(note)
-    return tuple(notes)
+        joined_ids = cited_ids | frozenset(note.citations)
+        if len(joined_ids) <= limits.CITATIONS:
+            cited_ids = joined_ids
+            fitting_notes.append(note)
+    return tuple(fitting_notes)
 
 
 def rolled_up(days: Sequence[continuity.DailyNote], month: continuity.DailyNote | None, /) -> str:
@@ -123,7 +127,7 @@ def capsule_of(state: continuity.ExecutionState, provenance: tuple[str, ...], /)
     if similarity.is_blank(state.goal) or not (state.progress or state.done or state.next_action or state.last_output):
         return None
     is_done = state.status is continuity.ExecutionStatus.DONE
-    unresolved = (*((state.blocker,) if state.blocker else ()), *state.pending)
+    unresolved_items = (*((state.blocker,) if state.blocker else ()), *state.pending)
     return CapsuleDraft(
         capsule_kind=CapsuleKind.TASK_RESOLUTION if is_done else CapsuleKind.WORK_SESSION,
         topic=" ".join(state.goal.split())[: limits.TOPIC_CHARS],
@@ -131,7 +135,7 @@ def capsule_of(state: continuity.ExecutionState, provenance: tuple[str, ...], /)
         outcome=state.last_output[: limits.CAPSULE_TEXT_CHARS],
         decisions=tuple(item[: limits.CAPSULE_ITEM_CHARS] for item in state.decisions),
         next_step=state.next_action[: limits.CAPSULE_TEXT_CHARS],
-        unresolved=tuple(item[: limits.CAPSULE_ITEM_CHARS] for item in unresolved),
+        unresolved=tuple(item[: limits.CAPSULE_ITEM_CHARS] for item in unresolved_items),
         # Artifacts of a capsule are names, and those of a state are free text: others are left out.
         artifacts=tuple(item for item in state.artifacts if item.isprintable() and item == item.strip()),
         provenance=provenance,
@@ -148,7 +152,7 @@ def learned_of(state: continuity.ExecutionState, turns: tuple[str, ...], /) -> c
     if not name or not turns:
         return None
     steps = [f"{number}. {' '.join(step.split())}" for number, step in enumerate(state.done, 1)]
-    steps += [f"Keep in mind: {' '.join(decided.split())}" for decided in state.decisions]
+    steps += [f"Keep in mind: {' '.join(decision.split())}" for decision in state.decisions]
     return candidates.CandidateDraft(
         proposal=candidates.SkillProposal(
             target=candidates.CandidateTarget.PROCEDURAL,

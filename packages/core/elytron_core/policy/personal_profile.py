@@ -40,15 +40,19 @@ def names_of(person: str, facts: Iterable[Fact], /) -> tuple[str, ...]:
 
     "Ada is called Ada Lovelace" equates two names; "The user is called Ada" makes the speaker without a name Ada.
     """
-    pairs = [pair for fact in facts if fact.kind is FactKind.PROFILE and (pair := _equated_names(fact)) is not None]
+    equated_pairs = [
+        equated_pair
+        for fact in facts
+        if fact.kind is FactKind.PROFILE and (equated_pair := _equated_names(fact)) is not None
+    ]
     names = {similarity.normalise_text(person): person}
     # A chain of names needs one pass per link in the worst case.
-    for _ in pairs:
-        for one, other in pairs:
-            matched = [name for name in (one, other) if similarity.normalise_text(name) in names]
-            if len(matched) == 1:
-                new = other if matched[0] == one else one
-                names[similarity.normalise_text(new)] = new
+    for _ in equated_pairs:
+        for name_before, name_after in equated_pairs:
+            matched_names = [name for name in (name_before, name_after) if similarity.normalise_text(name) in names]
+            if len(matched_names) == 1:
+                new_name = name_after if matched_names[0] == name_before else name_before
+                names[similarity.normalise_text(new_name)] = new_name
     return tuple(names.values())
 
 
@@ -73,12 +77,12 @@ def profile_bearing(fact: Fact, names: Sequence[str], /) -> ProfileBearing | Non
 
 def groups_of(lines: Iterable[tuple[FactKind, ProfileLine]], /) -> tuple[ProfileGroup, ...]:
     """Return lines grouped by kind, in a stable order."""
-    of: dict[FactKind, list[ProfileLine]] = {kind: [] for kind in KIND_ORDER}
+    lines_by_kind: dict[FactKind, list[ProfileLine]] = {kind: [] for kind in KIND_ORDER}
     for kind, line in lines:
-        of[kind].append(line)
-    for group in of.values():
+        lines_by_kind[kind].append(line)
+    for group in lines_by_kind.values():
         group.sort(key=lambda line: (_BEARINGS.index(line.bearing), line.topic, line.id))
-    return tuple(ProfileGroup(kind=kind, lines=tuple(group)) for kind, group in of.items() if group)
+    return tuple(ProfileGroup(kind=kind, lines=tuple(group)) for kind, group in lines_by_kind.items() if group)
 
 
 def fact_rank(fact: Fact, bearing: ProfileBearing, /) -> tuple[int, int, int, str]:
@@ -87,11 +91,11 @@ def fact_rank(fact: Fact, bearing: ProfileBearing, /) -> tuple[int, int, int, st
 
 
 def _equated_names(fact: Fact) -> tuple[str, str] | None:
-    one, is_called, other = fact.content.partition(_IS_CALLED)
-    if not is_called or not one.strip() or not other.strip():
+    name_before, separator, name_after = fact.content.partition(_IS_CALLED)
+    if not separator or not name_before.strip() or not name_after.strip():
         return None
     # "The user's cat is called Tom" names the cat, not the user.
-    return None if "'" in one or "’" in one else (one.strip(), other.strip(" ."))
+    return None if "'" in name_before or "’" in name_before else (name_before.strip(), name_after.strip(" ."))
 
 
 def _begins_with_name(text: str, name: str) -> bool:
@@ -141,22 +145,22 @@ class CheckedProfile(NamedTuple):
 def list_facts(groups: Sequence[ProfileGroup], /) -> str:
     """Return the facts as text, a heading per kind and a line per fact, up to `PROFILE_CHARS`."""
     lines: list[str] = []
-    room = PROFILE_CHARS
+    remaining_chars = PROFILE_CHARS
     for group in groups:
         for number, line in enumerate(group.lines):
             heading = [f"{group.kind.value.capitalize()}:"] if number == 0 else []
-            entry = [*heading, f"- {_line_text(line)}"]
-            room -= sum(len(each) + 1 for each in entry)
-            if room < 0:
+            entry_lines = [*heading, f"- {_line_text(line)}"]
+            remaining_chars -= sum(len(entry_line) + 1 for entry_line in entry_lines)
+            if remaining_chars < 0:
                 return "\n".join(lines)
-            lines += entry
+            lines += entry_lines
     return "\n".join(lines)
 
 
 def profile_data(person: str, lines: Sequence[ProfileLine], /) -> str:
     """Return the numbered facts for the model."""
-    numbered = (f"{number}. {_line_text(line)}" for number, line in enumerate(lines, 1))
-    return "\n".join((f"The person: {prompt_text(person, limits.NAME_CHARS) or 'the user'}", *numbered))
+    numbered_lines = (f"{number}. {_line_text(line)}" for number, line in enumerate(lines, 1))
+    return "\n".join((f"The person: {prompt_text(person, limits.NAME_CHARS) or 'the user'}", *numbered_lines))
 
 
 def check_profile(answer: ProfileAnswer, lines: Sequence[ProfileLine], person: str, /) -> CheckedProfile:
@@ -166,18 +170,18 @@ def check_profile(answer: ProfileAnswer, lines: Sequence[ProfileLine], person: s
     them.
     """
     sentences: list[ProfileSentence] = []
-    room = PROFILE_CHARS
+    remaining_chars = PROFILE_CHARS
     for draft in answer.sentences:
         text = prompt_text(draft.text, PROFILE_SENTENCE_CHARS)
-        grounds = [_ground_line(ground, lines) for ground in draft.rests_on]
-        ground_lines = [line for line in grounds if line is not None]
-        room -= len(text) + 1
+        lines_or_none = [_ground_line(ground, lines) for ground in draft.rests_on]
+        ground_lines = [line for line in lines_or_none if line is not None]
+        remaining_chars -= len(text) + 1
         if (
             text
             and ground_lines
-            and len(ground_lines) == len(grounds)
+            and len(ground_lines) == len(lines_or_none)
             and _is_borne(text, ground_lines, person)
-            and room >= 0
+            and remaining_chars >= 0
         ):
             sentences.append(
                 ProfileSentence(text=text, citations=tuple(dict.fromkeys(line.id for line in ground_lines)))
@@ -203,11 +207,11 @@ def _ground_line(ground: _ModelGround, lines: Sequence[ProfileLine]) -> ProfileL
 
 
 def _is_borne(text: str, lines: Sequence[ProfileLine], person: str) -> bool:
-    source = similarity.pad_words(f"{similarity.normalise_text(person)} {_lines_source(lines)}")
-    names = [similarity.normalise_text(match) for match in _NAMES.findall(text)]
+    source_text = similarity.pad_words(f"{similarity.normalise_text(person)} {_lines_source(lines)}")
+    names = [similarity.normalise_text(raw_name) for raw_name in _NAMES.findall(text)]
     # Words that begin a sentence have capitals too and are no names.
     return all(
-        f" {part} " in source or f" {part} " in _OPENERS for name in names for part in name.split() if part != "s"
+        f" {part} " in source_text or f" {part} " in _OPENERS for name in names for part in name.split() if part != "s"
     )
 
 

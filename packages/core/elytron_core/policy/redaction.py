@@ -184,13 +184,13 @@ def _is_card(text: str) -> bool:
     # One number in ten has a valid check digit by chance, so the issuer's format counts too.
     if not CARD_PREFIXES.fullmatch(digits):
         return False
-    doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
-    return sum(number - 9 if number > 9 else number for number in doubled) % 10 == 0
+    weighted_digits = [int(digit) * (1 + position % 2) for position, digit in enumerate(reversed(digits))]
+    return sum(number - 9 if number > 9 else number for number in weighted_digits) % 10 == 0
 
 
 def _is_iban(text: str) -> bool:
-    bare = text.replace(" ", "")
-    return int("".join(str(int(char, 36)) for char in bare[4:] + bare[:4])) % 97 == 1
+    compact_text = text.replace(" ", "")
+    return int("".join(str(int(char, 36)) for char in compact_text[4:] + compact_text[:4])) % 97 == 1
 
 
 def _is_mixed(text: str) -> bool:
@@ -218,33 +218,37 @@ _NAME_TAILS = ("key", "token", "secret")
 _NAME_BEFORE = ("api", "access", "auth", "refresh", "secret", "private", "session", "client")
 
 
-def _part_places(small: str, part: str) -> list[int]:
+def _part_places(lowered_text: str, part: str) -> list[int]:
     """Return the positions of `part` in a text."""
-    places: list[int] = []
-    place = small.find(part)
-    while place >= 0:
-        places.append(place)
-        place = small.find(part, place + 1)
-    return places
+    positions: list[int] = []
+    position = lowered_text.find(part)
+    while position >= 0:
+        positions.append(position)
+        position = lowered_text.find(part, position + 1)
+    return positions
 
 
-def _token_places(small: str) -> list[int]:
-    return sorted(place for part in ("secret", "token") for place in _part_places(small, part))
+def _token_places(lowered_text: str) -> list[int]:
+    return sorted(position for part in ("secret", "token") for position in _part_places(lowered_text, part))
 
 
-def _name_places(small: str) -> list[int]:
+def _name_places(lowered_text: str) -> list[int]:
     """Return where one of `_NAMES` or "pwd" may begin; trying every character takes a hundred times longer."""
-    places = {place for head in _NAME_HEADS if head in small for place in _part_places(small, head)}
+    positions = {
+        position for head in _NAME_HEADS if head in lowered_text for position in _part_places(lowered_text, head)
+    }
     for tail in _NAME_TAILS:
-        for place in _part_places(small, tail) if tail in small else ():
-            end = place - 1 if place and small[place - 1] in " _-" else place
-            if small.endswith(_NAME_BEFORE, 0, end):
-                places |= {end - len(word) for word in _NAME_BEFORE if small.endswith(word, 0, end)}
-    return sorted(places)
+        for position in _part_places(lowered_text, tail) if tail in lowered_text else ():
+            prefix_end = position - 1 if position and lowered_text[position - 1] in " _-" else position
+            if lowered_text.endswith(_NAME_BEFORE, 0, prefix_end):
+                positions |= {
+                    prefix_end - len(word) for word in _NAME_BEFORE if lowered_text.endswith(word, 0, prefix_end)
+                }
+    return sorted(positions)
 
 
-def _places_of(small: str, /, *, part: str) -> list[int]:
-    return _part_places(small, part)
+def _places_of(lowered_text: str, /, *, part: str) -> list[int]:
+    return _part_places(lowered_text, part)
 
 
 _RULES: Final = (
@@ -366,9 +370,9 @@ _IBAN_START = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2})[0-9]{2}(?=[ ]?[A-Z0-9]{4})
 
 def is_suspect(text: str, /) -> bool:
     """Return whether a text has a hint of a secret; without one, `scrub_secrets` finds nothing."""
-    small = _lower_in_place(visible_text(text))
-    has_sign = next(_secret_hints(small), None) is not None or _DIGITS.search(small) is not None
-    return has_sign or may_hold_words(text)
+    lowered_text = _lower_in_place(visible_text(text))
+    has_hint = next(_secret_hints(lowered_text), None) is not None or _DIGITS.search(lowered_text) is not None
+    return has_hint or may_hold_words(text)
 
 
 def scrub_secrets(text: str, /) -> ScrubbedText:
@@ -377,50 +381,52 @@ def scrub_secrets(text: str, /) -> ScrubbedText:
     Characters that are not seen go if they hide a secret, for a block would show it without them.
     """
     counts: dict[str, int] = {}
-    clean = _scrub_text(_without_words(text, counts), counts)
-    visible = visible_text(clean)
-    if visible != clean and (scrubbed := _scrub_text(visible, counts)) != visible:
-        clean = scrubbed
-    return _SCRUBBED.make(text=clean, counts=counts)
+    clean_text = _scrub_text(_without_words(text, counts), counts)
+    visible_chars = visible_text(clean_text)
+    if visible_chars != clean_text and (scrubbed_text := _scrub_text(visible_chars, counts)) != visible_chars:
+        clean_text = scrubbed_text
+    return _SCRUBBED.make(text=clean_text, counts=counts)
 
 
 def _scrub_text(text: str, counts: dict[str, int]) -> str:
-    small = _lower_in_place(text)
-    hints = tuple(_secret_hints(small))
-    if not hints and _DIGITS.search(small) is None:
+    lowered_text = _lower_in_place(text)
+    hints = tuple(_secret_hints(lowered_text))
+    if not hints and _DIGITS.search(lowered_text) is None:
         return text
-    starts: dict[_Starts, list[int]] = {}
-    issued = [_issuer_rule(hint) for hint in hints if hint in BEGINNING or hint in WITHIN]
+    starts_by_finder: dict[_Starts, list[int]] = {}
+    issuer_rules = [_issuer_rule(hint) for hint in hints if hint in BEGINNING or hint in WITHIN]
     # Without a hint only a card number is possible.
-    for rule in (*issued, *_RULES) if hints else _OF_DIGITS:
-        if any(need in small for need in rule.needs):
+    for rule in (*issuer_rules, *_RULES) if hints else _OF_DIGITS:
+        if any(needed_text in lowered_text for needed_text in rule.needs):
             # Rules share their positions until a replacement shifts the text.
-            if rule.starts is not None and rule.starts not in starts:
-                starts[rule.starts] = rule.starts(small)
-            clean = _redact_rule(rule, text, starts[rule.starts] if rule.starts is not None else None, counts)
-            if clean != text:
-                text, small = clean, _lower_in_place(clean)
-                starts.clear()
+            if rule.starts is not None and rule.starts not in starts_by_finder:
+                starts_by_finder[rule.starts] = rule.starts(lowered_text)
+            clean_text = _redact_rule(
+                rule, text, starts_by_finder[rule.starts] if rule.starts is not None else None, counts
+            )
+            if clean_text != text:
+                text, lowered_text = clean_text, _lower_in_place(clean_text)
+                starts_by_finder.clear()
     return _without_ibans(text, counts)
 
 
-def _secret_hints(small: str) -> Iterator[str]:
+def _secret_hints(lowered_text: str) -> Iterator[str]:
     """Yield the hints of secrets in a text."""
-    for mark, hints in _HINTS.items():
-        if mark in small:
+    for hint_mark, hints in _HINTS.items():
+        if hint_mark in lowered_text:
             for hint in hints:
-                if hint in small:
+                if hint in lowered_text:
                     yield hint
 
 
 @cache
 def _issuer_rule(hint: str) -> _SecretRule:
     """Return the rule for credentials of a service, built when a text first has a hint of it."""
-    form = BEGINNING.get(hint)
-    if form is None:
+    token_expression = BEGINNING.get(hint)
+    if token_expression is None:
         # A format within an address begins before its hint, so no positions are known.
         return _SecretRule("api_key", (hint,), re.compile(WITHIN[hint]), 1)
-    return _SecretRule("api_key", (hint,), re.compile(_START + form), starts=partial(_places_of, part=hint))
+    return _SecretRule("api_key", (hint,), re.compile(_START + token_expression), starts=partial(_places_of, part=hint))
 
 
 def _lower_in_place(text: str) -> str:
@@ -433,13 +439,13 @@ def _redact_rule(rule: _SecretRule, text: str, starts: list[int] | None, counts:
     if starts is None:
         return rule.pattern.sub(partial(_blacked_out, rule=rule, counts=counts), text)
     pieces: list[str] = []
-    end = 0
+    copied_end = 0
     for start in starts:
         # A position inside a redacted match belongs to that match.
-        if start >= end and (match := rule.pattern.match(text, start)) is not None:
-            pieces += (text[end:start], _blacked_out(match, rule=rule, counts=counts))
-            end = match.end()
-    return "".join(pieces) + text[end:]
+        if start >= copied_end and (match := rule.pattern.match(text, start)) is not None:
+            pieces += (text[copied_end:start], _blacked_out(match, rule=rule, counts=counts))
+            copied_end = match.end()
+    return "".join(pieces) + text[copied_end:]
 
 
 def _blacked_out(match: re.Match[str], *, rule: _SecretRule, counts: dict[str, int]) -> str:
@@ -461,16 +467,20 @@ def _without_words(text: str, counts: dict[str, int]) -> str:
 def _without_ibans(text: str, counts: dict[str, int]) -> str:
     """Cut each IBAN at its country's length, because the words after it may be capitals and digits too."""
     pieces: list[str] = []
-    end = 0
-    for start in _IBAN_START.finditer(text):
+    copied_end = 0
+    for start_match in _IBAN_START.finditer(text):
         # Many other texts begin with two capitals and two digits, so the country is checked first.
-        size = IBAN_CHARS_BY_COUNTRY.get(start[1], 0)
-        iban = _iban_form(size).match(text, start.start()) if size and start.start() >= end else None
-        if iban is not None and _is_iban(iban[0]):
+        iban_chars = IBAN_CHARS_BY_COUNTRY.get(start_match[1], 0)
+        iban_match = (
+            _iban_form(iban_chars).match(text, start_match.start())
+            if iban_chars and start_match.start() >= copied_end
+            else None
+        )
+        if iban_match is not None and _is_iban(iban_match[0]):
             counts["iban"] = counts.get("iban", 0) + 1
-            pieces += (text[end : iban.start()], "[redacted:iban]")
-            end = iban.end()
-    return "".join(pieces) + text[end:]
+            pieces += (text[copied_end : iban_match.start()], "[redacted:iban]")
+            copied_end = iban_match.end()
+    return "".join(pieces) + text[copied_end:]
 
 
 @cache

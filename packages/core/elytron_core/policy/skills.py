@@ -64,10 +64,10 @@ def read_skill_file(text: str, /) -> SkillFile | None:
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or lines[0].rstrip() != _FENCE:
         return None
-    end = next((place for place, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
-    if end is None:
+    fence_line = next((line_index for line_index, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
+    if fence_line is None:
         return None
-    return SkillFile(_front_fields(lines[1:end]), "\n".join(lines[end + 1 :]).strip("\n"))
+    return SkillFile(_front_fields(lines[1:fence_line]), "\n".join(lines[fence_line + 1 :]).strip("\n"))
 
 
 def write_skill_file(skill: Skill, /) -> str:
@@ -81,65 +81,67 @@ def write_skill_file(skill: Skill, /) -> str:
         "revision": str(skill.revision_count),
         "citations": " ".join(skill.citations),
     }
-    head = "\n".join(f"{name}: {_quote_field(value)}" for name, value in fields.items())
-    return f"{_FENCE}\n{MARK}\n{head}\n{_FENCE}\n\n{skill.procedure}\n"
+    front_matter = "\n".join(f"{name}: {_quote_field(value)}" for name, value in fields.items())
+    return f"{_FENCE}\n{MARK}\n{front_matter}\n{_FENCE}\n\n{skill.procedure}\n"
 
 
 def _quote_field(value: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_][\w .,()/-]*", value) and value == value.strip():
         return value
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'
+    escaped_value = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped_value}"'
 
 
 def _front_fields(lines: list[str]) -> dict[str, str]:
     fields: dict[str, str] = {}
-    place = 0
-    while place < len(lines):
-        field = _FIELD.match(lines[place])
-        place += 1
-        if field is None:
+    line_index = 0
+    while line_index < len(lines):
+        field_match = _FIELD.match(lines[line_index])
+        line_index += 1
+        if field_match is None:
             continue
-        start = place
-        while place < len(lines) and (not lines[place].strip() or lines[place][0] in " \t"):
-            place += 1
-        value = _field_value((field[2] or "").strip(), lines[start:place])
+        first_below = line_index
+        while line_index < len(lines) and (not lines[line_index].strip() or lines[line_index][0] in " \t"):
+            line_index += 1
+        value = _field_value((field_match[2] or "").strip(), lines[first_below:line_index])
         if value is not None:
-            fields.setdefault(field[1], value)
+            fields.setdefault(field_match[1], value)
     return fields
 
 
-def _field_value(first: str, more: list[str]) -> str | None:
+def _field_value(first_line: str, lines_below: list[str]) -> str | None:
     """Return the text of a field: its line and the indented lines below it; None for a list or a mapping."""
-    block = _BLOCK.match(first)
-    if block is not None:
-        return _block_text(more, folded=block[1] == ">")
-    below = [line.strip() for line in more if line.strip() and not line.lstrip().startswith("#")]
-    if not first and below and (below[0].startswith("- ") or _FIELD.match(below[0])):
+    block_match = _BLOCK.match(first_line)
+    if block_match is not None:
+        return _block_text(lines_below, folded=block_match[1] == ">")
+    text_below = [line.strip() for line in lines_below if line.strip() and not line.lstrip().startswith("#")]
+    if not first_line and text_below and (text_below[0].startswith("- ") or _FIELD.match(text_below[0])):
         return None
-    if first[:1] in {"[", "{", "&", "*"}:
+    if first_line[:1] in {"[", "{", "&", "*"}:
         return None
-    if first[:1] in {'"', "'"}:
-        return _unquote_field(" ".join((first, *below)))
-    return " ".join(_PLAIN_STOP.sub("", part) for part in (first, *below) if part).strip()
+    if first_line[:1] in {'"', "'"}:
+        return _unquote_field(" ".join((first_line, *text_below)))
+    return " ".join(_PLAIN_STOP.sub("", line_text) for line_text in (first_line, *text_below) if line_text).strip()
 
 
 def _block_text(lines: list[str], *, folded: bool) -> str:
     indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-    texts = [line[indent:].rstrip() for line in lines]
+    unindented_lines = [line[indent:].rstrip() for line in lines]
     if not folded:
-        return "\n".join(texts).strip("\n")
-    return "\n".join(" ".join(part.split("\n")) for part in "\n".join(texts).strip("\n").split("\n\n"))
+        return "\n".join(unindented_lines).strip("\n")
+    return "\n".join(
+        " ".join(paragraph.split("\n")) for paragraph in "\n".join(unindented_lines).strip("\n").split("\n\n")
+    )
 
 
 def _unquote_field(text: str) -> str | None:
     if text[0] == "'":
-        match = re.match(r"'((?:[^']|'')*)'", text)
-        return match[1].replace("''", "'") if match is not None else None
-    match = re.match(r'"((?:[^"\\]|\\.)*)"', text)
-    if match is None:
+        quoted_match = re.match(r"'((?:[^']|'')*)'", text)
+        return quoted_match[1].replace("''", "'") if quoted_match is not None else None
+    quoted_match = re.match(r'"((?:[^"\\]|\\.)*)"', text)
+    if quoted_match is None:
         return None
-    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), match[1])
+    return re.sub(r"\\(.)", lambda escape_match: _ESCAPES.get(escape_match[1], escape_match[0]), quoted_match[1])
 
 
 QUALITY_MAX: Final = 100
@@ -174,7 +176,7 @@ POINTS: Final = QualityPoints()
 
 def skill_quality(skill: Skill, /) -> int:
     """Return the quality of `skill`, 0 to 100."""
-    worth = (
+    quality_points = (
         POINTS.base
         + POINTS.summary * (not similarity.is_blank(skill.summary))
         + POINTS.citation * min(len(skill.citations), POINTS.citations_counted)
@@ -185,7 +187,7 @@ def skill_quality(skill: Skill, /) -> int:
         + POINTS.mismatch * min(skill.mismatch_count, POINTS.mismatches_counted)
         + POINTS.pending * skill.revision_pending
     )
-    return max(0, min(worth, QUALITY_MAX))
+    return max(0, min(quality_points, QUALITY_MAX))
 
 
 def is_stale(skill: Skill, *, at: Instant) -> bool:
@@ -205,12 +207,12 @@ def has_lineage(skill: Skill, /) -> bool:
 
 def state_of(skill: Skill, *, at: Instant) -> SkillState:
     """Return the lifecycle state of `skill` at `at`. A retired one stays so until it is restored."""
-    stale = is_stale(skill, at=at)
-    if skill.state is SkillState.RETIRED or (stale and has_lineage(skill) and is_unused(skill)):
+    is_stale_now = is_stale(skill, at=at)
+    if skill.state is SkillState.RETIRED or (is_stale_now and has_lineage(skill) and is_unused(skill)):
         return SkillState.RETIRED
-    if skill_quality(skill) < (LOW_VALUE_STALE if stale else LOW_VALUE):
+    if skill_quality(skill) < (LOW_VALUE_STALE if is_stale_now else LOW_VALUE):
         return SkillState.LOW_VALUE
-    return SkillState.STALE if stale else SkillState.ACTIVE
+    return SkillState.STALE if is_stale_now else SkillState.ACTIVE
 
 
 def is_prunable(skill: Skill, *, at: Instant) -> bool:
@@ -251,22 +253,22 @@ def touch_skill(skill: Skill, *, at: Instant) -> Skill:
 
 def with_outcome(skill: Skill, outcome: ReuseOutcome, *, at: Instant, note: str = "") -> Skill:
     """Return `skill` after a use: a mismatch asks for a revision, a success clears that."""
-    update: dict[str, object] = {"last_outcome_at": at, "last_outcome_note": note[: limits.OUTCOME_NOTE_CHARS]}
+    changed_fields: dict[str, object] = {"last_outcome_at": at, "last_outcome_note": note[: limits.OUTCOME_NOTE_CHARS]}
     match outcome:
         case ReuseOutcome.SUCCEEDED:
-            update |= {"validated_count": skill.validated_count + 1, "revision_pending": False}
+            changed_fields |= {"validated_count": skill.validated_count + 1, "revision_pending": False}
         case ReuseOutcome.MISMATCH:
-            update |= {"mismatch_count": skill.mismatch_count + 1, "revision_pending": True}
+            changed_fields |= {"mismatch_count": skill.mismatch_count + 1, "revision_pending": True}
         case ReuseOutcome.NEUTRAL:
             pass
         case _:
             assert_never(outcome)
-    return skill.model_copy(update=update)
+    return skill.model_copy(update=changed_fields)
 
 
 def revise_skill(old: Skill, new: Skill, *, digest: str, reason: str = "") -> Skill:
     """Return `new` as the next revision of `old`, with its evidence; `digest` represents the old content."""
-    node = LineageNode(
+    lineage_node = LineageNode(
         name=old.name,
         revision=old.revision_count,
         digest=digest,
@@ -280,7 +282,7 @@ def revise_skill(old: Skill, new: Skill, *, digest: str, reason: str = "") -> Sk
             "recorded_at": old.recorded_at,
             "citations": join_unique(old.citations, new.citations, most=limits.CITATIONS),
             "supersedes": join_unique(old.supersedes, new.supersedes, most=SUPERSEDED_NAMES),
-            "predecessors": (*old.predecessors, node)[-(LINEAGE_NODES - 1) :],
+            "predecessors": (*old.predecessors, lineage_node)[-(LINEAGE_NODES - 1) :],
             "diffs": (*old.diffs, *_strategy_diffs(old, new, revision=revision, reason=reason))[-STRATEGY_DIFFS:],
             "use_count": old.use_count,
             "validated_count": old.validated_count,
@@ -294,14 +296,16 @@ def revise_skill(old: Skill, new: Skill, *, digest: str, reason: str = "") -> Sk
 
 def merge_skills(target: Skill, given_up: Skill, *, digest: str) -> Skill:
     """Return `target` with the evidence of `given_up`, which it supersedes."""
-    node = LineageNode(
+    lineage_node = LineageNode(
         name=given_up.name,
         revision=given_up.revision_count,
         digest=digest,
         status=LineageStatus.SUPERSEDED,
         at=given_up.updated_at,
     )
-    predecessors = sorted((*given_up.predecessors, node, *target.predecessors), key=lambda one: one.at)
+    predecessors = sorted(
+        (*given_up.predecessors, lineage_node, *target.predecessors), key=lambda predecessor: predecessor.at
+    )
     return target.model_copy(
         update={
             "citations": join_unique(given_up.citations, target.citations, most=limits.CITATIONS),
@@ -325,13 +329,15 @@ def retire_skill(skill: Skill, *, by: str) -> Skill:
 def skill_lineage(skill: Skill, *, digest: str) -> tuple[LineageNode, ...]:
     """Return the revisions of `skill` that are known, oldest first, itself last."""
     status = LineageStatus.RETIRED if skill.state is SkillState.RETIRED else LineageStatus.ACTIVE
-    own = LineageNode(name=skill.name, revision=skill.revision_count, digest=digest, status=status, at=skill.updated_at)
-    return (*skill.predecessors, own)
+    own_node = LineageNode(
+        name=skill.name, revision=skill.revision_count, digest=digest, status=status, at=skill.updated_at
+    )
+    return (*skill.predecessors, own_node)
 
 
-def join_unique(old: tuple[str, ...], new: tuple[str, ...], /, *, most: int) -> tuple[str, ...]:
+def join_unique(old_values: tuple[str, ...], new_values: tuple[str, ...], /, *, most: int) -> tuple[str, ...]:
     """Return both without repeats, only the latest `most`."""
-    return tuple(dict.fromkeys((*old, *new)))[-most:]
+    return tuple(dict.fromkeys((*old_values, *new_values)))[-most:]
 
 
 def _strategy_diffs(old: Skill, new: Skill, *, revision: int, reason: str) -> list[StrategyDiff]:
@@ -345,12 +351,12 @@ def _strategy_diffs(old: Skill, new: Skill, *, revision: int, reason: str) -> li
             change=change,
             at=new.updated_at,
             revision=revision,
-            before=before[:DIFF_CHARS],
-            after=after[:DIFF_CHARS],
+            before=text_before[:DIFF_CHARS],
+            after=text_after[:DIFF_CHARS],
             reason=reason,
         )
-        for change, before, after in changes
-        if before != after
+        for change, text_before, text_after in changes
+        if text_before != text_after
     ]
 
 
@@ -358,15 +364,15 @@ def _lines_apart(old: str, new: str) -> tuple[str, str]:
     """Return the lines that only the old text has, and those that only the new one has."""
     if old == new:
         return "", ""
-    before, after = old.splitlines(), new.splitlines()
-    removed, come = _lines_without(before, after), _lines_without(after, before)
+    old_lines, new_lines = old.splitlines(), new.splitlines()
+    removed_lines, added_lines = _lines_without(old_lines, new_lines), _lines_without(new_lines, old_lines)
     # The same lines in another order: both texts are shown whole.
-    return (removed, come) if removed or come else (old, new)
+    return (removed_lines, added_lines) if removed_lines or added_lines else (old, new)
 
 
 def _lines_without(lines: list[str], others: list[str]) -> str:
-    excluded = set(others)
-    return "\n".join(line for line in lines if line not in excluded)
+    excluded_lines = set(others)
+    return "\n".join(line for line in lines if line not in excluded_lines)
 
 
 DUPLICATE: Final = 16
@@ -443,39 +449,39 @@ class SkillLooks:
     def twins(self, skill: Skill, /) -> Iterator[str]:
         """Yield the names of duplicates of `skill`, those that share most first."""
         look = SkillLook(skill)
-        shared = Counter(name for key in look.keys for name in self._names.get(key, ()) if name != skill.name)
-        for name in sorted(shared, key=lambda one: (-shared[one], one))[:COMPARED]:
+        shared_counts = Counter(name for key in look.keys for name in self._names.get(key, ()) if name != skill.name)
+        for name in sorted(shared_counts, key=lambda twin_name: (-shared_counts[twin_name], twin_name))[:COMPARED]:
             if is_duplicate(look, self._looks[name]):
                 yield name
 
 
-def skill_similarity(one: SkillLook, other: SkillLook, /) -> float:
+def skill_similarity(look: SkillLook, other_look: SkillLook, /) -> float:
     """Return two skills' similarity points, 0 to 32; if they cannot reach a duplicate's points, fewer are counted.
 
     Long texts are compared last, and only if they can still decide.
     """
-    likeness = LIKENESS.topic * (one.topic == other.topic) + LIKENESS.title * _look_likeness(
-        one.title, other.title, LIKENESS.floor
+    likeness = LIKENESS.topic * (look.topic == other_look.topic) + LIKENESS.title * _look_likeness(
+        look.title, other_look.title, LIKENESS.floor
     )
-    likeness += LIKENESS.summary * _look_likeness(one.summary, other.summary, LIKENESS.floor)
+    likeness += LIKENESS.summary * _look_likeness(look.summary, other_look.summary, LIKENESS.floor)
     # Procedures are long, so they are compared only if they can still decide.
     if likeness + LIKENESS.procedure < DUPLICATE:
         return likeness
-    return likeness + LIKENESS.procedure * _look_likeness(one.procedure, other.procedure, LIKENESS.floor)
+    return likeness + LIKENESS.procedure * _look_likeness(look.procedure, other_look.procedure, LIKENESS.floor)
 
 
-def is_duplicate(one: SkillLook, other: SkillLook, /) -> bool:
+def is_duplicate(look: SkillLook, other_look: SkillLook, /) -> bool:
     """Return whether two skills are the same under two names."""
-    return skill_similarity(one, other) >= DUPLICATE
+    return skill_similarity(look, other_look) >= DUPLICATE
 
 
 def _text_grams(text: str) -> frozenset[str]:
     return similarity.text_trigrams(similarity.normalise_text(text))
 
 
-def _look_likeness(one: frozenset[str], other: frozenset[str], floor: float) -> float:
-    likeness = similarity.trigram_likeness(one, other)
-    return likeness if likeness >= floor else 0.0
+def _look_likeness(grams: frozenset[str], other_grams: frozenset[str], least_likeness: float) -> float:
+    likeness = similarity.trigram_likeness(grams, other_grams)
+    return likeness if likeness >= least_likeness else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,43 +525,45 @@ def govern_skills(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Ski
 
     Of two equal ones the later stays and takes over the other's evidence.
     """
-    by_name = {skill.name: skill for skill in sorted(skills, key=lambda one: one.name)}
-    now = dict(by_name)
-    merged = _merge_duplicates(now, digest=digest)
-    moved: list[Skill] = []
-    pruned: list[Skill] = []
-    for name, skill in now.items():
-        if name in merged:
+    skills_before = {skill.name: skill for skill in sorted(skills, key=lambda one: one.name)}
+    skills_after = dict(skills_before)
+    merged_names = _merge_duplicates(skills_after, digest=digest)
+    moved_skills: list[Skill] = []
+    pruned_skills: list[Skill] = []
+    for name, skill in skills_after.items():
+        if name in merged_names:
             continue
         match fate_of(skill, at=at):
             case SkillDecision.PRUNE:
-                pruned.append(by_name[name])
+                pruned_skills.append(skills_before[name])
             case SkillDecision.MOVE:
-                now[name] = skill.model_copy(update={"state": state_of(skill, at=at)})
-                moved.append(now[name])
+                skills_after[name] = skill.model_copy(update={"state": state_of(skill, at=at)})
+                moved_skills.append(skills_after[name])
             case SkillDecision.KEEP:
                 pass
-    pruned_names = {skill.name for skill in pruned}
+    pruned_names = {skill.name for skill in pruned_skills}
     # Compared with what was read, because a merge may have changed a skill as well.
-    changed = tuple(skill for name, skill in now.items() if name not in pruned_names and skill != by_name[name])
-    return GovernedSkills(changed, tuple(moved), merged, tuple(pruned))
+    changed_skills = tuple(
+        skill for name, skill in skills_after.items() if name not in pruned_names and skill != skills_before[name]
+    )
+    return GovernedSkills(changed_skills, tuple(moved_skills), merged_names, tuple(pruned_skills))
 
 
 def _merge_duplicates(skills: dict[str, Skill], *, digest: Callable[[Skill], str]) -> tuple[str, ...]:
     """Merge duplicates within `skills`; return the names of the removed ones."""
-    standing = [
+    candidates = [
         skill for skill in skills.values() if skill.forgotten_at is None and skill.state is not SkillState.RETIRED
     ]
     # The latest first, so that an older one is merged into it.
-    standing.sort(key=lambda one: (-one.ordered_at, one.name))
+    candidates.sort(key=lambda one: (-one.ordered_at, one.name))
     looks = SkillLooks()
-    merged: list[str] = []
-    for skill in standing:
-        into = next(looks.twins(skill), None)
-        if into is None:
+    merged_names: list[str] = []
+    for skill in candidates:
+        target_name = next(looks.twins(skill), None)
+        if target_name is None:
             looks.put(skill)
             continue
-        skills[into] = merge_skills(skills[into], skill, digest=digest(skill))
-        skills[skill.name] = retire_skill(skill, by=into)
-        merged.append(skill.name)
-    return tuple(sorted(merged))
+        skills[target_name] = merge_skills(skills[target_name], skill, digest=digest(skill))
+        skills[skill.name] = retire_skill(skill, by=target_name)
+        merged_names.append(skill.name)
+    return tuple(sorted(merged_names))

@@ -48,8 +48,8 @@ def spent_today(history: SpendingHistory, at: Instant, /) -> DaySpent:
 
 def budget_allows(budget: SpendingBudget, day: DaySpent, *, tokens: int) -> bool:
     """Return whether the budget allows one more call of up to `tokens`, including running calls."""
-    calls = day.spent.calls + day.held_calls + 1
-    return calls <= budget.calls_per_day and day.spent.tokens + day.held_tokens + tokens <= budget.tokens_per_day
+    call_count = day.spent.calls + day.held_calls + 1
+    return call_count <= budget.calls_per_day and day.spent.tokens + day.held_tokens + tokens <= budget.tokens_per_day
 
 
 def hold_call(history: SpendingHistory, at: Instant, *, tokens: int) -> SpendingHistory:
@@ -78,6 +78,6 @@ def settle_call(history: SpendingHistory, held_at: Instant, *, tokens: int, spen
 
 
 def _with_day(history: SpendingHistory, day: DaySpent) -> SpendingHistory:
-    others = (spent_day for spent_day in history.days if spent_day.day != day.day)
-    days = sorted((*others, day), key=lambda spent_day: spent_day.day)
+    other_days = (spent_day for spent_day in history.days if spent_day.day != day.day)
+    days = sorted((*other_days, day), key=lambda spent_day: spent_day.day)
     return SpendingHistory(days=tuple(days)[-SPENDING_DAYS:])

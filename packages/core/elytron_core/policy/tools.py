@@ -54,10 +54,10 @@ _MASK: Final = 0xFFFFFFFFFFFFFFFF
 
 def fnv1a_64(data: bytes, /) -> int:
     """Return the FNV-1a hash of `data`, 64 bits."""
-    value = _OFFSET
+    hash_value = _OFFSET
     for byte in data:
-        value = (value ^ byte) * _PRIME & _MASK
-    return value
+        hash_value = (hash_value ^ byte) * _PRIME & _MASK
+    return hash_value
 
 
 def descriptor_fingerprint(tool: AgentToolDescriptor, /) -> str:
@@ -78,10 +78,12 @@ def descriptor_fingerprint(tool: AgentToolDescriptor, /) -> str:
 
 def registry_fingerprint(snapshot: AgentToolRegistrySnapshot, /) -> str:
     """Return the fingerprint of a registry, independent of the one in the snapshot and of the tools' order."""
-    tools = sorted((tool.tool_id, tool.schema_fingerprint, descriptor_fingerprint(tool)) for tool in snapshot.tools)
+    tool_fields = sorted(
+        (tool.tool_id, tool.schema_fingerprint, descriptor_fingerprint(tool)) for tool in snapshot.tools
+    )
     scope = f"{snapshot.scope.value}:{snapshot.scope_id}" if snapshot.scope in NAMED_SCOPES else snapshot.scope.value
-    head = (snapshot.registry_id, snapshot.namespace, snapshot.owner.value.replace("_", "-"), scope)
-    return _fields_digest((*head, *(field for tool in tools for field in tool)))
+    registry_fields = (snapshot.registry_id, snapshot.namespace, snapshot.owner.value.replace("_", "-"), scope)
+    return _fields_digest((*registry_fields, *(field for tool in tool_fields for field in tool)))
 
 
 def with_fingerprints(snapshot: AgentToolRegistrySnapshot, /) -> AgentToolRegistrySnapshot:
@@ -103,9 +105,9 @@ def _fields_digest(fields: Iterable[str]) -> str:
 
 
 def _frame_field(field: str) -> bytes:
-    data = field.encode("utf-8")
+    field_bytes = field.encode("utf-8")
     # Lengths separate the fields: otherwise fields divided differently would have the same hash.
-    return b"%d:%b|" % (len(data), data)
+    return b"%d:%b|" % (len(field_bytes), field_bytes)
 
 
 REPEATED: Final = 2
@@ -158,15 +160,15 @@ def judge_feedback(
 
     Feedback that did not fit makes a known experience unsure, and is no experience itself.
     """
-    low = ExperienceDecision.REJECTED_BY_LOW_CONFIDENCE
+    low_confidence = ExperienceDecision.REJECTED_BY_LOW_CONFIDENCE
     if feedback.reuse_outcome is ReuseOutcome.MISMATCH:
         # Drifted feedback is about another contract and casts no doubt on this one.
-        doubted = (
+        doubted_experience = (
             _doubt_experience(experience, at=at)
             if experience is not None and _feedback_drift(feedback, registry) is None
             else None
         )
-        return FeedbackJudgement(decision=low, reason=MISMATCH, experience=doubted)
+        return FeedbackJudgement(decision=low_confidence, reason=MISMATCH, experience=doubted_experience)
     drift = _feedback_drift(feedback, registry)
     if drift is not None:
         return FeedbackJudgement(decision=ExperienceDecision.REJECTED_BY_SCHEMA_DRIFT, reason=drift)
@@ -174,7 +176,7 @@ def judge_feedback(
         return FeedbackJudgement(decision=ExperienceDecision.REJECTED_BY_PRIVACY, reason=PRIVATE)
     outcomes = [observation.outcome for observation in feedback.observations]
     if ToolOutcome.SUCCEEDED not in outcomes:
-        return FeedbackJudgement(decision=low, reason=NO_SUCCESS)
+        return FeedbackJudgement(decision=low_confidence, reason=NO_SUCCESS)
     return _learn_feedback(feedback, experience, outcomes, at=at)
 
 
@@ -184,10 +186,10 @@ def _feedback_drift(feedback: AgentToolUsageFeedback, registry: AgentToolRegistr
         return UNKNOWN_REGISTRY
     if feedback.registry_ref.fingerprint != registry.fingerprint:
         return OTHER_FINGERPRINT
-    observed = {(one.tool_id, one.schema_fingerprint) for one in feedback.observations}
-    if len(observed) > 1:
+    observed_schemas = {(observation.tool_id, observation.schema_fingerprint) for observation in feedback.observations}
+    if len(observed_schemas) > 1:
         return MIXED
-    for tool_id, schema in observed:
+    for tool_id, schema in observed_schemas:
         tool = registry.tool(tool_id)
         if tool is None:
             return UNKNOWN_TOOL
@@ -197,47 +199,58 @@ def _feedback_drift(feedback: AgentToolUsageFeedback, registry: AgentToolRegistr
 
 
 def _same_place(ref: AgentToolRegistryRef, registry: AgentToolRegistrySnapshot) -> bool:
-    place = (ref.registry_id, ref.scope, ref.scope_id)
-    return place == (registry.registry_id, registry.scope, registry.scope_id)
+    referenced_place = (ref.registry_id, ref.scope, ref.scope_id)
+    return referenced_place == (registry.registry_id, registry.scope, registry.scope_id)
 
 
 def _doubt_experience(experience: ToolExperience, *, at: Instant) -> ToolExperience:
-    update = {"mismatch_count": experience.mismatch_count + 1, "confidence": ExperienceConfidence.LOW, "updated_at": at}
-    return experience.model_copy(update=update)
+    changed_fields = {
+        "mismatch_count": experience.mismatch_count + 1,
+        "confidence": ExperienceConfidence.LOW,
+        "updated_at": at,
+    }
+    return experience.model_copy(update=changed_fields)
 
 
 def _learn_feedback(
-    feedback: AgentToolUsageFeedback, earlier: ToolExperience | None, outcomes: Sequence[ToolOutcome], *, at: Instant
+    feedback: AgentToolUsageFeedback,
+    earlier_experience: ToolExperience | None,
+    outcomes: Sequence[ToolOutcome],
+    *,
+    at: Instant,
 ) -> FeedbackJudgement:
-    first = feedback.observations[0]
-    succeeded = outcomes.count(ToolOutcome.SUCCEEDED)
-    successes = succeeded + (earlier.success_count if earlier is not None else 0)
-    noted = not similarity.is_blank(feedback.operator_note or "")
-    accepted = noted or successes >= REPEATED
+    first_observation = feedback.observations[0]
+    new_successes = outcomes.count(ToolOutcome.SUCCEEDED)
+    success_count = new_successes + (earlier_experience.success_count if earlier_experience is not None else 0)
+    has_note = not similarity.is_blank(feedback.operator_note or "")
+    is_accepted = has_note or success_count >= REPEATED
     confidence = ExperienceConfidence.LOW
-    if accepted:
-        confidence = ExperienceConfidence.HIGH if noted or successes >= SURE else ExperienceConfidence.MEDIUM
-    summary = kept_words(feedback.user_visible_result_summary or "") or kept_words(first.summary)
+    if is_accepted:
+        confidence = ExperienceConfidence.HIGH if has_note or success_count >= SURE else ExperienceConfidence.MEDIUM
+    summary = kept_words(feedback.user_visible_result_summary or "") or kept_words(first_observation.summary)
     experience = ToolExperience(
         registry_id=feedback.registry_ref.registry_id,
-        tool_id=first.tool_id,
-        schema_fingerprint=first.schema_fingerprint,
-        task_signature=first.task_signature,
-        reason=summary or (earlier.reason if earlier is not None else ""),
-        guidance=kept_words(feedback.operator_note or "") or (earlier.guidance if earlier is not None else ""),
-        success_count=successes,
-        failure_count=len(outcomes) - succeeded + (earlier.failure_count if earlier is not None else 0),
-        mismatch_count=earlier.mismatch_count if earlier is not None else 0,
+        tool_id=first_observation.tool_id,
+        schema_fingerprint=first_observation.schema_fingerprint,
+        task_signature=first_observation.task_signature,
+        reason=summary or (earlier_experience.reason if earlier_experience is not None else ""),
+        guidance=kept_words(feedback.operator_note or "")
+        or (earlier_experience.guidance if earlier_experience is not None else ""),
+        success_count=success_count,
+        failure_count=len(outcomes)
+        - new_successes
+        + (earlier_experience.failure_count if earlier_experience is not None else 0),
+        mismatch_count=earlier_experience.mismatch_count if earlier_experience is not None else 0,
         confidence=confidence,
-        status=ExperienceStatus.ACTIVE if accepted else ExperienceStatus.CANDIDATE,
-        created_at=earlier.created_at if earlier is not None else at,
+        status=ExperienceStatus.ACTIVE if is_accepted else ExperienceStatus.CANDIDATE,
+        created_at=earlier_experience.created_at if earlier_experience is not None else at,
         # Feedback does not restore what was forgotten.
-        forgotten_at=earlier.forgotten_at if earlier is not None else None,
+        forgotten_at=earlier_experience.forgotten_at if earlier_experience is not None else None,
         updated_at=at,
     )
-    if not accepted:
-        deferred = ExperienceDecision.DEFERRED_UNTIL_REPEATED
-        return FeedbackJudgement(decision=deferred, reason=ONCE, experience=experience)
+    if not is_accepted:
+        deferred_decision = ExperienceDecision.DEFERRED_UNTIL_REPEATED
+        return FeedbackJudgement(decision=deferred_decision, reason=ONCE, experience=experience)
     return FeedbackJudgement(decision=ExperienceDecision.ACCEPTED_AS_EVIDENCE, reason=ACCEPTED, experience=experience)
 
 
@@ -266,58 +279,60 @@ def select_hints(
     Certain ones come first, then those with more successes, then newer ones. Uncertain ones are left
     out, with the reason.
     """
-    wanted_refs = {ref.registry_id: ref for ref in refs} or {name: one.ref for name, one in registries.items()}
-    rejected: list[AgentToolRejection] = []
-    standing: dict[str, AgentToolRegistrySnapshot] = {}
+    wanted_refs = {ref.registry_id: ref for ref in refs} or {
+        name: registry_snapshot.ref for name, registry_snapshot in registries.items()
+    }
+    rejections: list[AgentToolRejection] = []
+    matching_registries: dict[str, AgentToolRegistrySnapshot] = {}
     for registry_id, ref in wanted_refs.items():
         registry = registries.get(registry_id)
         if registry is None or not _same_place(ref, registry):
-            rejected.append(AgentToolRejection(registry_id=registry_id, reason=HintRejection.REGISTRY_NOT_FOUND))
+            rejections.append(AgentToolRejection(registry_id=registry_id, reason=HintRejection.REGISTRY_NOT_FOUND))
         elif ref.fingerprint != registry.fingerprint:
-            drifted = HintRejection.REGISTRY_FINGERPRINT_MISMATCH
-            rejected.append(AgentToolRejection(registry_id=registry_id, reason=drifted))
+            mismatch = HintRejection.REGISTRY_FINGERPRINT_MISMATCH
+            rejections.append(AgentToolRejection(registry_id=registry_id, reason=mismatch))
         else:
-            standing[registry_id] = registry
+            matching_registries[registry_id] = registry
     hints: list[AgentToolHint] = []
     for experience_id, experience in experiences.items():
-        if not experience.is_governed or experience.registry_id not in standing:
+        if not experience.is_governed or experience.registry_id not in matching_registries:
             continue
-        hint = _make_hint(experience_id, experience, standing[experience.registry_id])
+        hint = _make_hint(experience_id, experience, matching_registries[experience.registry_id])
         if isinstance(hint, AgentToolHint):
             hints.append(hint)
         else:
-            rejected.append(hint)
+            rejections.append(hint)
     hints.sort(
         key=lambda hint: (-_SURENESS[hint.confidence], -hint.success_count, -hint.updated_at, hint.experience_id)
     )
-    best = tuple(hints[:TOOL_HINTS])
+    best_hints = tuple(hints[:TOOL_HINTS])
     status = ToolExperienceStatus(
         reason=ExperienceReason.GOVERNED_TOOL_EXPERIENCE_AVAILABLE
-        if best
+        if best_hints
         else ExperienceReason.NO_GOVERNED_TOOL_EXPERIENCE,
-        available=bool(best),
-        host_fallback_required=not best,
+        available=bool(best_hints),
+        host_fallback_required=not best_hints,
         registry_refs_checked=len(wanted_refs),
         governed_experience_candidates=len(hints),
-        rejected=tuple(rejected[:TOOL_REJECTIONS]),
+        rejected=tuple(rejections[:TOOL_REJECTIONS]),
         budget_limited=len(hints) > TOOL_HINTS,
     )
-    return ToolHints(best, status)
+    return ToolHints(best_hints, status)
 
 
 def _make_hint(
     experience_id: str, experience: ToolExperience, registry: AgentToolRegistrySnapshot
 ) -> AgentToolHint | AgentToolRejection:
     tool = registry.tool(experience.tool_id)
-    stale = HintRejection.TOOL_NOT_IN_REGISTRY
+    rejection_reason = HintRejection.TOOL_NOT_IN_REGISTRY
     if tool is not None:
-        stale = HintRejection.DISABLED if tool.disabled else HintRejection.STALE_SCHEMA
+        rejection_reason = HintRejection.DISABLED if tool.disabled else HintRejection.STALE_SCHEMA
     if tool is None or tool.disabled or tool.schema_fingerprint != experience.schema_fingerprint:
         return AgentToolRejection(
             registry_id=registry.registry_id,
             tool_id=experience.tool_id,
             experience_id=experience_id,
-            reason=stale,
+            reason=rejection_reason,
         )
     return AgentToolHint(
         registry_id=registry.registry_id,
@@ -345,14 +360,19 @@ def count_tools(
 ) -> AgentToolRegistryReport:
     """Return the counts of known tools."""
     tools = [tool for registry in registries.values() for tool in registry.tools]
-    governed = [one for one in experiences.values() if one.is_governed]
+    governed_experiences = [experience for experience in experiences.values() if experience.is_governed]
     return AgentToolRegistryReport(
         registries=len(registries),
         tools=len(tools),
         disabled_tools=sum(tool.disabled for tool in tools),
-        governed_experiences=len(governed),
-        candidate_experiences=sum(one.status is ExperienceStatus.CANDIDATE for one in experiences.values()),
-        stale_experiences=sum(not _experience_stands(one, registries.get(one.registry_id)) for one in governed),
+        governed_experiences=len(governed_experiences),
+        candidate_experiences=sum(
+            experience.status is ExperienceStatus.CANDIDATE for experience in experiences.values()
+        ),
+        stale_experiences=sum(
+            not _experience_stands(experience, registries.get(experience.registry_id))
+            for experience in governed_experiences
+        ),
         forbidden_by_profile=forbidden,
     )
 

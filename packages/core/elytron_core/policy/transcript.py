@@ -54,9 +54,9 @@ INWARD = frozenset({View.RAW_OWNER_ONLY, View.OPERATOR_AUDIT})
 def message_redaction(turn: Turn, part: int, view: View, /) -> Reason | None:
     """Return why `view` hides a message's text, or None if it shows it."""
     # Erased text is hidden from every view, including the owner's.
-    removal = _gone_reason(turn, part)
-    if removal is not None:
-        return removal
+    removal_reason = _gone_reason(turn, part)
+    if removal_reason is not None:
+        return removal_reason
     authority = turn.messages[part].stands_on
     match view:
         case View.RAW_OWNER_ONLY:
@@ -255,9 +255,11 @@ class _TranscriptCutter:
 
     def clip(self, what: str, limit: int, dropped: int) -> None:
         """Record that the budget cut something."""
-        earlier = self.clips.get(what)
-        already = earlier.dropped if earlier is not None else 0
-        self.clips[what] = ReportClip(what=what, reason=ClipReason.PROFILE, limit=limit, dropped=already + dropped)
+        earlier_clip = self.clips.get(what)
+        dropped_before = earlier_clip.dropped if earlier_clip is not None else 0
+        self.clips[what] = ReportClip(
+            what=what, reason=ClipReason.PROFILE, limit=limit, dropped=dropped_before + dropped
+        )
 
     def _sees_metadata(self, turn: Turn) -> bool:
         return self.view is TranscriptReplayView.RAW_OWNER_ONLY and turn.redaction is TextRedaction.RAW_AVAILABLE
@@ -266,19 +268,19 @@ class _TranscriptCutter:
         self, turn_id: TurnId, turn: Turn, part: int, actor: ActorAttribution, attributes: Sequence[TurnAttribute]
     ) -> RedactedTranscriptMessage:
         message = turn.messages[part]
-        place = message_id(turn_id, part)
+        memory_id = message_id(turn_id, part)
         reason = message_redaction(turn, part, self.view)
         if reason is not None:
-            self._leave(turn_id, reason, message=place, authority=message.stands_on)
-        speaking = actor.speaking(message.speaker)
+            self._leave(turn_id, reason, message=memory_id, authority=message.stands_on)
+        speaker_attribution = actor.speaking(message.speaker)
         return RedactedTranscriptMessage(
-            id=place,
+            id=memory_id,
             role=message.role,
             authority=message.stands_on,
             redacted=reason is not None,
             text=message.text if reason is None else None,
             at=said_at(turn, message),
-            actor=speaking if self.view in INWARD else speaking.outward,
+            actor=speaker_attribution if self.view in INWARD else speaker_attribution.outward,
             attributes=tuple(_plain_attribute(item) for item in attributes if item.part == part),
         )
 
@@ -309,8 +311,8 @@ class _TranscriptCutter:
             if reason is None:
                 visible_attributes.append(item)
                 continue
-            place = message_id(turn_id, item.part) if item.part is not None else None
-            self._leave(turn_id, reason, message=place, attr_key=item.key)
+            memory_id = message_id(turn_id, item.part) if item.part is not None else None
+            self._leave(turn_id, reason, message=memory_id, attr_key=item.key)
         return visible_attributes
 
     def _leave(
@@ -350,11 +352,13 @@ def apply_transition(turn: Turn, transition: Transition, /) -> Turn:
         case Transition.ARCHIVE:
             return _with_lifecycle(turn, TurnLifecycle.ARCHIVED) if turn.lifecycle is TurnLifecycle.ACTIVE else turn
         case Transition.RESTORE:
-            is_left = turn.redaction is not TextRedaction.RAW_DELETED and turn.lifecycle is not TurnLifecycle.ACTIVE
-            return _with_lifecycle(turn, TurnLifecycle.ACTIVE, TextRedaction.RAW_AVAILABLE) if is_left else turn
+            is_restorable = (
+                turn.redaction is not TextRedaction.RAW_DELETED and turn.lifecycle is not TurnLifecycle.ACTIVE
+            )
+            return _with_lifecycle(turn, TurnLifecycle.ACTIVE, TextRedaction.RAW_AVAILABLE) if is_restorable else turn
         case Transition.MASK:
-            is_shown = turn.redaction is TextRedaction.RAW_AVAILABLE
-            return _with_lifecycle(turn, TurnLifecycle.MASKED, TextRedaction.MASKED) if is_shown else turn
+            has_text = turn.redaction is TextRedaction.RAW_AVAILABLE
+            return _with_lifecycle(turn, TurnLifecycle.MASKED, TextRedaction.MASKED) if has_text else turn
         case Transition.DELETE_RAW:
             return turn if turn.redaction is TextRedaction.RAW_DELETED else _empty_turn(turn)
         case _:

@@ -197,9 +197,9 @@ class TokenUsage(Value):
     cached_tokens: int = 0
     reasoning_tokens: int = 0
 
-    def plus(self, other: "TokenUsage", /) -> "TokenUsage":
+    def plus(self, other_usage: "TokenUsage", /) -> "TokenUsage":
         """Return the sum of both calls."""
-        return TokenUsage(**{name: count + getattr(other, name) for name, count in self if name != "kind"})
+        return TokenUsage(**{name: count + getattr(other_usage, name) for name, count in self if name != "kind"})
 
 
 class ReplyFinished(Value):

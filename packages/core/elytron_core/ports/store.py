@@ -221,11 +221,12 @@ ERASURE_REF = DocumentRef("erasure", "0")
 
 def erasure_entries(erasure: ErasureTarget, /, *, after: int) -> list[JournalEntry]:
     """Return the entries that `erasure` leaves in a journal that ends at sequence `after`."""
-    drafts = [(JournalAction.DELETE, ref) for ref in dict.fromkeys(erasure.named or ())] + [
+    actions_and_refs = [(JournalAction.DELETE, ref) for ref in dict.fromkeys(erasure.named or ())] + [
         (JournalAction.ERASE, ERASURE_REF)
     ]
     return [
-        JournalEntry(sequence, erasure.at, action, ref, "") for sequence, (action, ref) in enumerate(drafts, after + 1)
+        JournalEntry(sequence, erasure.at, action, ref, "")
+        for sequence, (action, ref) in enumerate(actions_and_refs, after + 1)
     ]
 
 
@@ -385,18 +386,18 @@ def validate_batch(batch: Batch, /) -> None:
     """Raise InvalidInput or LimitExceeded unless `batch` follows the port's rules; every engine calls this first."""
     require_space(batch.space)
     _require_entries(batch.entries)
-    changes = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
+    change_count = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
     change_limit = limits.IMPORT_CHANGES if batch.is_import else limits.BATCH_CHANGES
-    if changes > change_limit + 2 * batch.sealed:
-        raise LimitExceeded(what="changes in a batch", limit=change_limit, found=changes)
+    if change_count > change_limit + 2 * batch.sealed:
+        raise LimitExceeded(what="changes in a batch", limit=change_limit, found=change_count)
     refs: set[DocumentRef] = set()
-    most = limits.DOCUMENT_BYTES + (limits.SEAL_BYTES if batch.sealed else 0)
-    for change in batch.puts:
-        if len(change.body) > most:
-            raise LimitExceeded(what="bytes in a document", limit=most, found=len(change.body))
-        if change.expects < 0:
+    max_document_bytes = limits.DOCUMENT_BYTES + (limits.SEAL_BYTES if batch.sealed else 0)
+    for put_change in batch.puts:
+        if len(put_change.body) > max_document_bytes:
+            raise LimitExceeded(what="bytes in a document", limit=max_document_bytes, found=len(put_change.body))
+        if put_change.expects < 0:
             raise InvalidInput(field="expects", problem="is below 0")
-        refs.add(change.ref)
+        refs.add(put_change.ref)
     for delete in batch.deletes:
         if delete.expects < 1:
             raise InvalidInput(field="expects", problem="is below 1 for a delete")
@@ -423,8 +424,8 @@ def number_entries(batch: Batch, /, *, after: int) -> list[JournalEntry]:
     entries: list[JournalEntry] = []
     for entry in batch.entries:
         after += entry.covers
-        at = batch.at if entry.at is None else entry.at
-        entries.append(JournalEntry(after, at, entry.action, entry.ref, entry.digest, entry.covers))
+        entry_time = batch.at if entry.at is None else entry.at
+        entries.append(JournalEntry(after, entry_time, entry.action, entry.ref, entry.digest, entry.covers))
     return entries
 
 
@@ -498,10 +499,10 @@ async def scan_documents(
 
 async def count_scanned(store: Store, space: SpaceId, collection: str, /) -> int:
     """Return the number of documents in `collection` by reading them."""
-    number = 0
+    document_count = 0
     async for _ in scan_documents(store, space, collection):
-        number += 1
-    return number
+        document_count += 1
+    return document_count
 
 
 def scan_entries(

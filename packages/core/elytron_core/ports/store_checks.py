@@ -45,16 +45,16 @@ class StoreLoss:
     at: Instant
     what: str
 
-    def plus(self, later: "StoreLoss", /) -> "StoreLoss":
-        """Return this loss and a `later` one of the same space combined."""
-        parts = dict.fromkeys([*self.what.split("; "), *later.what.split("; ")])
+    def plus(self, later_loss: "StoreLoss", /) -> "StoreLoss":
+        """Return this loss and `later_loss`, of the same space, combined."""
+        causes = dict.fromkeys([*self.what.split("; "), *later_loss.what.split("; ")])
         return StoreLoss(
             self.space,
-            self.documents + later.documents,
-            self.entries + later.entries,
-            self.blobs + later.blobs,
-            later.at,
-            "; ".join(list(parts)[-_LOSS_PARTS:]),
+            self.documents + later_loss.documents,
+            self.entries + later_loss.entries,
+            self.blobs + later_loss.blobs,
+            later_loss.at,
+            "; ".join(list(causes)[-_LOSS_PARTS:]),
         )
 
 

@@ -38,8 +38,13 @@ _TWO_WORDS = frozenset(("bore", "bound", "found", "lay", "leaves", "left", "live
 
 
 def _irregular_forms() -> dict[str, str]:
-    groups = (words.split() for words in (_VERBS + "|" + _PLURALS).replace("\n", "|").split("|"))
-    return {form: words[0] for words in groups for form in words[1:] if form not in _TWO_WORDS}
+    form_groups = (related_forms.split() for related_forms in (_VERBS + "|" + _PLURALS).replace("\n", "|").split("|"))
+    return {
+        irregular_form: related_forms[0]
+        for related_forms in form_groups
+        for irregular_form in related_forms[1:]
+        if irregular_form not in _TWO_WORDS
+    }
 
 
 BASES = _irregular_forms()
@@ -142,9 +147,9 @@ class TextAnalyser:
     def __init__(self) -> None:
         import Stemmer
 
-        make: Callable[[str, int], Any] = getattr(Stemmer, "Stemmer")  # noqa: B009 - the module has no types
+        make_stemmer: Callable[[str, int], Any] = getattr(Stemmer, "Stemmer")  # noqa: B009 - the module has no types
         # The stemmer's own cache would hold every word a second time.
-        self._stem: Callable[[str], str] = make("english", 0).stemWord
+        self._stem: Callable[[str], str] = make_stemmer("english", 0).stemWord
         self._cache: dict[str, tuple[str, ...]] = {}
 
     def terms(self, text: str, /) -> list[str]:
@@ -163,12 +168,12 @@ class TextAnalyser:
     def steps(self, text: str, /) -> Iterator[list[str]]:
         """Yield what `terms` returns in batches, so that other tasks can run between them."""
         terms = chain.from_iterable(map(self._each, _tokens_of(text)))
-        if (first := next(terms, None)) is None:
+        if (first_term := next(terms, None)) is None:
             terms = chain.from_iterable(map(_token_pieces, _tokens_of(text)))
         else:
-            terms = chain((first,), terms)
-        while some := list(islice(terms, _STEP_TERMS)):
-            yield some
+            terms = chain((first_term,), terms)
+        while next_terms := list(islice(terms, _STEP_TERMS)):
+            yield next_terms
 
     def query_terms(self, text: str, /) -> list[str]:
         """Return the distinct terms to search for, at most `limits.QUERY_TERMS`, in order of appearance.
@@ -177,20 +182,23 @@ class TextAnalyser:
         that ask, by itself. Emoji are looked for only if there is nothing else.
         """
         all_terms: list[str] = []
-        runs: list[str] = []
+        unspaced_runs: list[str] = []
         cache, is_plain = self._cache, text.isascii()
         for token in _text_tokens(text):
             if is_plain or not _PAIRED_RUN.fullmatch(token):
                 terms = cache.get(token)
                 all_terms += self._learn(token) if terms is None else terms
             else:
-                runs.append(token)
+                unspaced_runs.append(token)
                 all_terms += chain.from_iterable(map(_character_pairs, filter(None, CHINESE_ASKING.split(token))))
         if is_plain and all_terms:
             return list(dict.fromkeys(all_terms))[: limits.QUERY_TERMS]
         content_terms = [term for term in all_terms if term not in CHINESE and not _PICTURE.fullmatch(term)]
         content_terms = (
-            content_terms or all_terms or list(chain.from_iterable(map(_character_pairs, runs))) or self._bare(text)
+            content_terms
+            or all_terms
+            or list(chain.from_iterable(map(_character_pairs, unspaced_runs)))
+            or self._bare(text)
         )
         return list(dict.fromkeys(content_terms))[: limits.QUERY_TERMS]
 
@@ -208,10 +216,10 @@ class TextAnalyser:
     def _learn(self, token: str) -> tuple[str, ...]:
         if token.isascii() and token.isalpha() and (token.islower() or token.istitle()):
             # Most words are plain and have no parts.
-            parts: Iterable[str] = self._simple(token.lower())
+            uncut_terms: Iterable[str] = self._simple(token.lower())
         else:
-            parts = self._take_apart(token)
-        terms = tuple(term[:_TERM_CHARS] for term in parts)
+            uncut_terms = self._take_apart(token)
+        terms = tuple(term[:_TERM_CHARS] for term in uncut_terms)
         if len(token) <= _CACHED_CHARS:
             # Cleared whole: tracking the order of use would slow every lookup.
             if len(self._cache) >= _CACHE_WORDS:
@@ -232,37 +240,37 @@ class TextAnalyser:
             yield from letters
         elif "@" in token or "://" in token:
             yield from self._address(token)
-        elif token[0].isdigit() and (number := _number_terms(_fold_token(token))):
-            yield from number
+        elif token[0].isdigit() and (number_terms := _number_terms(_fold_token(token))):
+            yield from number_terms
         else:
             yield from self._word(token)
 
     def _address(self, token: str) -> Iterator[str]:
-        _, _, place = token.lower().rpartition("://")
-        if "@" in place and "/" not in place:
-            yield place
-        host = place.partition("/")[0].rpartition("@")[2].partition(":")[0]
+        _, _, address = token.lower().rpartition("://")
+        if "@" in address and "/" not in address:
+            yield address
+        host = address.partition("/")[0].rpartition("@")[2].partition(":")[0]
         if "." in host:
             yield host
-        for piece in _PIECE.findall(place):
-            yield from self._word(piece)
+        for word in _PIECE.findall(address):
+            yield from self._word(word)
 
     def _word(self, token: str) -> Iterator[str]:
         """Yield a word's stem; for an identifier the whole and its parts; nothing for stop words."""
-        folded = _fold_token(token)
-        if _INITIALS.fullmatch(folded):
-            yield from self._simple(folded.replace(".", ""))
+        folded_token = _fold_token(token)
+        if _INITIALS.fullmatch(folded_token):
+            yield from self._simple(folded_token.replace(".", ""))
             return
         names = re.split(r"['’]", token)
         if len(names) > 1:
             for name in names:
                 yield from self._word(name)
-            if whole := _join_name(names):
-                yield from self._simple(whole)
+            if joined_name := _join_name(names):
+                yield from self._simple(joined_name)
             return
         parts = [part for part in re.split(r"[._]", token) if part]
         if len(parts) > 1:
-            yield folded.strip("._")
+            yield folded_token.strip("._")
         for part in parts:
             yield from self._part(part)
 
@@ -270,19 +278,19 @@ class TextAnalyser:
         """Yield the stem of a word, and of the words joined in it by capitals."""
         yield from self._simple(_fold_token(part))
         if _HUMP.search(part):
-            for hump in _CAMEL.finditer(part):
-                yield from self._simple(_fold_token(hump[0]))
+            for hump_match in _CAMEL.finditer(part):
+                yield from self._simple(_fold_token(hump_match[0]))
 
-    def _simple(self, folded: str) -> Iterator[str]:
-        if not folded or folded in ENGLISH:
+    def _simple(self, folded_word: str) -> Iterator[str]:
+        if not folded_word or folded_word in ENGLISH:
             return
-        ordinal = _ORDINAL.fullmatch(folded)
-        if ordinal is not None:
-            yield ordinal[1]
-        elif _PLAIN.fullmatch(folded):
-            yield self._stem(BASES.get(folded, folded))
+        ordinal_match = _ORDINAL.fullmatch(folded_word)
+        if ordinal_match is not None:
+            yield ordinal_match[1]
+        elif _PLAIN.fullmatch(folded_word):
+            yield self._stem(BASES.get(folded_word, folded_word))
         else:
-            yield folded
+            yield folded_word
 
 
 def is_unspaced(text: str, /) -> bool:
@@ -294,20 +302,20 @@ def _text_tokens(text: str) -> list[str]:
     # Most texts are plain and contain no address.
     if text.isascii() and "@" not in text and ":" not in text:
         return _ASCII_TOKEN.findall(text)
-    form, text = _cutting_pattern(text)
-    return form.findall(text)
+    token_pattern, text = _cutting_pattern(text)
+    return token_pattern.findall(text)
 
 
 def _tokens_of(text: str) -> Iterator[str]:
-    form, text = _cutting_pattern(text)
-    return (match[0] for match in form.finditer(text))
+    token_pattern, text = _cutting_pattern(text)
+    return (match[0] for match in token_pattern.finditer(text))
 
 
 def _cutting_pattern(text: str) -> tuple[re.Pattern[str], str]:
     """Return the pattern that splits a text into tokens, and the text to split."""
     if text.isascii():
         return (_ASCII_RICH if "@" in text or "://" in text else _ASCII_TOKEN), text
-    if any(sign in text for sign in _SIGNS):
+    if any(removed_sign in text for removed_sign in _SIGNS):
         text = text.translate(_WITHOUT_SIGNS)
     return _TOKEN, unicodedata.normalize("NFKC", text)
 
@@ -319,46 +327,57 @@ def _token_pieces(token: str) -> list[str]:
 def _fold_token(token: str) -> str:
     if token.isascii():
         return token.lower()
-    base = ""
+    base_char = ""
     letters: list[str] = []
     for char in unicodedata.normalize("NFD", token.casefold().translate(_LETTERS)):
         if unicodedata.combining(char):
             # On Latin letters marks are accents and are removed. In other scripts they are part of the word.
-            if base < "\u0250":
+            if base_char < "\u0250":
                 continue
         else:
-            base = char
+            base_char = char
         letters.append(char)
     return unicodedata.normalize("NFC", "".join(letters))
 
 
 def _join_name(names: list[str]) -> str:
     """Return a name without its apostrophe (O'Brien as obrien); empty if it is no such name."""
-    first, rest, *more = (_fold_token(name) for name in names)
-    is_name = len(first) == 1 and len(rest) >= _NAME_CHARS and rest not in ENGLISH and more in ([], ["s"])
-    return first + rest if is_name else ""
+    initial, surname, *suffixes = (_fold_token(name) for name in names)
+    is_name = len(initial) == 1 and len(surname) >= _NAME_CHARS and surname not in ENGLISH and suffixes in ([], ["s"])
+    return initial + surname if is_name else ""
 
 
 def _character_pairs(run: str) -> list[str]:
-    return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
+    return [run[start : start + 2] for start in range(len(run) - 1)] or [run]
 
 
-def _number_terms(folded: str) -> tuple[str, ...]:
+def _number_terms(folded_token: str) -> tuple[str, ...]:
     """Return the terms of a number, clock time, date or version; none for other tokens."""
-    if _GROUPED.fullmatch(folded):
-        whole, _, part = folded.replace(",", "").partition(".")
+    if _GROUPED.fullmatch(folded_token):
+        integer_digits, _, fraction_digits = folded_token.replace(",", "").partition(".")
         # A fraction of zeros is a matter of style, so the whole number is a term as well.
-        return (f"{whole}.{part}", whole) if part and not part.strip("0") else (f"{whole}.{part}".strip("."),)
-    if _CLOCK.fullmatch(folded):
-        return (folded.replace(" ", "").replace(".", ""),)
-    date = _DATE.fullmatch(folded)
-    if date is not None:
-        first, sign, second, third = date.groups()
+        return (
+            (f"{integer_digits}.{fraction_digits}", integer_digits)
+            if fraction_digits and not fraction_digits.strip("0")
+            else (f"{integer_digits}.{fraction_digits}".strip("."),)
+        )
+    if _CLOCK.fullmatch(folded_token):
+        return (folded_token.replace(" ", "").replace(".", ""),)
+    date_match = _DATE.fullmatch(folded_token)
+    if date_match is not None:
+        first_number, separator, second_number, third_number = date_match.groups()
         # Only a leading year makes the order of day and month certain.
-        if len(first) == 4 and len(third) <= 2:
-            return f"{first}-{second:0>2}-{third:0>2}", first, second.lstrip("0") or "0", third.lstrip("0") or "0"
-        return f"{first}{sign}{second}{sign}{third}", *(part.lstrip("0") or "0" for part in (first, second, third))
-    return (folded,) if _DECIMAL.fullmatch(folded) else ()
+        if len(first_number) == 4 and len(third_number) <= 2:
+            return (
+                f"{first_number}-{second_number:0>2}-{third_number:0>2}",
+                first_number,
+                second_number.lstrip("0") or "0",
+                third_number.lstrip("0") or "0",
+            )
+        return f"{first_number}{separator}{second_number}{separator}{third_number}", *(
+            part.lstrip("0") or "0" for part in (first_number, second_number, third_number)
+        )
+    return (folded_token,) if _DECIMAL.fullmatch(folded_token) else ()
 
 
 def holds_name(text: str, name: str, /) -> bool:
@@ -368,25 +387,27 @@ def holds_name(text: str, name: str, /) -> bool:
     """
     if len(name) < 2:
         return False
-    at = text.find(name)
-    while at >= 0:
-        end = at + len(name)
-        if _splits_words(text[at - 1 : at] if at else "", name[0]) and _splits_words(text[end : end + 1], name[-1]):
+    start = text.find(name)
+    while start >= 0:
+        end = start + len(name)
+        if _splits_words(text[start - 1 : start] if start else "", name[0]) and _splits_words(
+            text[end : end + 1], name[-1]
+        ):
             return True
-        at = text.find(name, at + 1)
+        start = text.find(name, start + 1)
     return False
 
 
 def other_names(text: str, names_of_each: Iterable[Sequence[str]], /) -> tuple[str, ...]:
     """Return the other names of everyone whom `text` names; `names_of_each` lists all names of each."""
-    others: dict[str, None] = {}
+    unmentioned_names: dict[str, None] = {}
     for names in names_of_each:
-        mentions = {name for name in names if holds_name(text, name)}
-        if mentions:
-            others |= dict.fromkeys(name for name in names if name not in mentions)
-    return tuple(others)
+        mentioned_names = {name for name in names if holds_name(text, name)}
+        if mentioned_names:
+            unmentioned_names |= dict.fromkeys(name for name in names if name not in mentioned_names)
+    return tuple(unmentioned_names)
 
 
-def _splits_words(beside: str, edge: str) -> bool:
+def _splits_words(outer_char: str, edge_char: str) -> bool:
     """Return whether a word may begin or end between the two characters."""
-    return not beside.isalnum() or is_unspaced(edge) or is_unspaced(beside)
+    return not outer_char.isalnum() or is_unspaced(edge_char) or is_unspaced(outer_char)

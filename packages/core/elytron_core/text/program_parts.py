@@ -48,8 +48,8 @@ def typed_text(text: str, /) -> str:
     """Return the typed part of a message in an assistant's session; empty if a program wrote all of it."""
     if _OUTPUT.fullmatch(text):
         return ""
-    typed = _NOTE.sub("", _split_parts(text, PROGRAM_ELEMENTS)[0]).strip()
-    return "" if typed.startswith(PROGRAM_OPENINGS) else typed
+    typed_part = _NOTE.sub("", _split_parts(text, PROGRAM_ELEMENTS)[0]).strip()
+    return "" if typed_part.startswith(PROGRAM_OPENINGS) else typed_part
 
 
 def split_program_parts(text: str, /) -> tuple[str, str]:
@@ -64,16 +64,16 @@ def _split_parts(text: str, anywhere: frozenset[str]) -> tuple[str, str]:
     """Like `split_program_parts`; elements named in `anywhere` need not stand on lines of their own."""
     if "/" not in text:
         return text, ""
-    typed: list[str] = []
-    parts: list[str] = []
-    end = 0
+    typed_pieces: list[str] = []
+    program_parts: list[str] = []
+    copied_end = 0
     for start, stop, is_known in _joined_regions(text, anywhere):
         if is_known or _is_on_own_lines(text, start, stop):
-            typed.append(text[end:start])
-            parts.append(text[start:stop].strip())
-            end = stop + text.startswith("\n", stop)
-    typed.append(text[end:])
-    return ("".join(typed).strip(), "\n".join(parts)) if parts else (text, "")
+            typed_pieces.append(text[copied_end:start])
+            program_parts.append(text[start:stop].strip())
+            copied_end = stop + text.startswith("\n", stop)
+    typed_pieces.append(text[copied_end:])
+    return ("".join(typed_pieces).strip(), "\n".join(program_parts)) if program_parts else (text, "")
 
 
 def _joined_regions(text: str, anywhere: frozenset[str]) -> list[tuple[int, int, bool]]:
@@ -89,27 +89,29 @@ def _joined_regions(text: str, anywhere: frozenset[str]) -> list[tuple[int, int,
 
 def _closed_regions(text: str, anywhere: frozenset[str]) -> list[tuple[int, int, bool]]:
     """Return where the elements begin and end; an end belongs to the last open beginning of its name."""
-    openings: dict[str, list[int]] = {}
+    starts_by_name: dict[str, list[int]] = {}
     regions: list[tuple[int, int, bool]] = []
-    for tag in _TAG.finditer(text):
-        name = tag[2]
+    for tag_match in _TAG.finditer(text):
+        name = tag_match[2]
         if name not in anywhere and not _SEVERAL_WORDS.fullmatch(name):
             continue
-        if not tag[1]:
-            openings.setdefault(name, []).append(tag.start())
-        elif starts := openings.get(name):
-            start, is_known = starts.pop(), name in anywhere
+        if not tag_match[1]:
+            starts_by_name.setdefault(name, []).append(tag_match.start())
+        elif open_starts := starts_by_name.get(name):
+            start, is_known = open_starts.pop(), name in anywhere
             while regions and regions[-1][0] >= start and (is_known or not regions[-1][2]):
                 regions.pop()  # nested in this one
             if regions and regions[-1][0] >= start:
                 continue  # certainly a program's, inside one that may be anybody's
             if regions and regions[-1][1] > start:
                 start = regions.pop()[0]  # the two overlap
-            regions.append((start, tag.end(), is_known))
+            regions.append((start, tag_match.end(), is_known))
     return regions
 
 
 def _is_on_own_lines(text: str, start: int, stop: int) -> bool:
-    before = text.rfind("\n", 0, start) + 1
-    after = text.find("\n", stop)
-    return not text[before:start].strip(_BLANKS) and not text[stop : len(text) if after < 0 else after].strip(_BLANKS)
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", stop)
+    return not text[line_start:start].strip(_BLANKS) and not text[stop : len(text) if line_end < 0 else line_end].strip(
+        _BLANKS
+    )

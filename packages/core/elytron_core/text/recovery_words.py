@@ -71,10 +71,10 @@ def words_of(entropy: bytes, /) -> str:
     """Return the words for `entropy`, of 16 to 32 bytes in steps of four, separated by spaces."""
     assert len(entropy) in _COUNTS.values()
     check_bits = len(entropy) // 4
-    value = int.from_bytes(entropy, "big") << check_bits | _check_value(entropy, check_bits)
-    count = (len(entropy) * 8 + check_bits) // _WORD_BITS
-    listed = english_words()
-    return " ".join(listed[value >> _WORD_BITS * place & 0x7FF] for place in reversed(range(count)))
+    bits = int.from_bytes(entropy, "big") << check_bits | _check_value(entropy, check_bits)
+    word_count = (len(entropy) * 8 + check_bits) // _WORD_BITS
+    listed_words = english_words()
+    return " ".join(listed_words[bits >> _WORD_BITS * position & 0x7FF] for position in reversed(range(word_count)))
 
 
 def entropy_of(words: str, /) -> bytes:
@@ -82,22 +82,22 @@ def entropy_of(words: str, /) -> bytes:
     word_list = normal_text(words).lower().split()
     if len(word_list) not in _COUNTS:
         raise WordsInvalid(problem=f"must be exactly {WORD_COUNT}")
-    value = 0
+    bits = 0
     for word in word_list:
         if (number := _word_numbers().get(word)) is None:
             raise WordsInvalid(problem="are not all in the English word list of BIP-39")
-        value = value << _WORD_BITS | number
-    if not _has_checksum(value, len(word_list)):
+        bits = bits << _WORD_BITS | number
+    if not _has_checksum(bits, len(word_list)):
         raise WordsInvalid(problem="have a wrong checksum: one word is wrong, or two were swapped")
     size = _COUNTS[len(word_list)]
-    return (value >> size // 4).to_bytes(size, "big")
+    return (bits >> size // 4).to_bytes(size, "big")
 
 
 def seed_of(words: str, /, *, passphrase: str = "") -> bytes:
     """Return the 64-byte seed of `words`, which are checked. Raises WordsInvalid."""
-    plain = words_of(entropy_of(words))
+    normal_words = words_of(entropy_of(words))
     salt = "mnemonic" + normal_text(passphrase)
-    return hashlib.pbkdf2_hmac("sha512", plain.encode(), salt.encode("utf-8"), _SEED_ROUNDS, _SEED_BYTES)
+    return hashlib.pbkdf2_hmac("sha512", normal_words.encode(), salt.encode("utf-8"), _SEED_ROUNDS, _SEED_BYTES)
 
 
 def normal_text(text: str, /) -> str:
@@ -112,9 +112,9 @@ def _check_value(entropy: bytes, bits: int) -> int:
 def _has_checksum(value: int, count: int) -> bool:
     """Return whether the last `count` words in `value`, 11 bits each, end with their checksum."""
     size = _COUNTS[count]
-    bits = size // 4
-    entropy = (value >> bits & (1 << 8 * size) - 1).to_bytes(size, "big")
-    return value & (1 << bits) - 1 == _check_value(entropy, bits)
+    check_bits = size // 4
+    entropy = (value >> check_bits & (1 << 8 * size) - 1).to_bytes(size, "big")
+    return value & (1 << check_bits) - 1 == _check_value(entropy, check_bits)
 
 
 def may_hold_words(text: str, /) -> bool:
@@ -124,37 +124,37 @@ def may_hold_words(text: str, /) -> bool:
 
 def recovery_spans(text: str, /) -> list[tuple[int, int]]:
     """Return the start and end of recovery words in `text`, for any number of words that BIP-39 allows."""
-    joined: list[tuple[int, int]] = []
+    joined_spans: list[tuple[int, int]] = []
     for start, end in sorted(_key_places(text)):
         # Overlapping matches are merged: one window in sixteen has a valid checksum by chance.
-        if joined and joined[-1][1] > start:
-            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        if joined_spans and joined_spans[-1][1] > start:
+            joined_spans[-1] = joined_spans[-1][0], max(joined_spans[-1][1], end)
         else:
-            joined.append((start, end))
-    return joined
+            joined_spans.append((start, end))
+    return joined_spans
 
 
 def _key_places(text: str) -> Iterator[tuple[int, int]]:
-    for run in _word_runs(text):
-        value = 0
-        for end, word in enumerate(run, 1):
-            value = (value << _WORD_BITS | (word.number or 0)) & _VALUE_MASK
-            for count in (count for count in _COUNTS if count <= end and _has_checksum(value, count)):
+    for word_run in _word_runs(text):
+        bits = 0
+        for end, word in enumerate(word_run, 1):
+            bits = (bits << _WORD_BITS | (word.number or 0)) & _VALUE_MASK
+            for count in (count for count in _COUNTS if count <= end and _has_checksum(bits, count)):
                 # Random words do not repeat like this, and a text that repeats them is long.
-                if 2 * len({one.number for one in run[end - count : end]}) > count:
-                    yield run[end - count].start, word.end
+                if 2 * len({run_word.number for run_word in word_run[end - count : end]}) > count:
+                    yield word_run[end - count].start, word.end
 
 
 def _word_runs(text: str) -> Iterator[list[_TextWord]]:
     """Yield runs of listed words of a key's length; other words break a run, numbers and signs do not."""
     if len(text) < _RUN_CHARS:
         return
-    for reading in _text_readings(text):
-        if _HIDDEN.search(reading) is None and not _has_samples(reading):
+    for text_reading in _text_readings(text):
+        if _HIDDEN.search(text_reading) is None and not _has_samples(text_reading):
             continue
-        for is_listed, words in groupby(_words_in(reading), key=lambda word: word.number is not None):
-            if is_listed and len(run := list(words)) >= WORD_COUNT:
-                yield run
+        for is_listed, words in groupby(_words_in(text_reading), key=lambda word: word.number is not None):
+            if is_listed and len(word_run := list(words)) >= WORD_COUNT:
+                yield word_run
 
 
 def _text_readings(text: str) -> Iterator[str]:
@@ -163,19 +163,21 @@ def _text_readings(text: str) -> Iterator[str]:
         yield text
         return
     text = text.translate(_WIDE)
-    yield (blanked := _MARKUP.sub(_blank_markup, text))
-    if (bare := _MARKUP.sub(lambda part: " " * len(part[0]), text)) != blanked:
-        yield bare
+    yield (text_without_markup := _MARKUP.sub(_blank_markup, text))
+    if (text_without_tags := _MARKUP.sub(lambda markup_match: " " * len(markup_match[0]), text)) != text_without_markup:
+        yield text_without_tags
 
 
 def _has_samples(text: str) -> bool:
     """Return whether `text` may contain the words of a key, by a quick look at every fifth word."""
-    words, likely = _LETTERS.findall(text), _likely_words()
+    words, likely_words = _LETTERS.findall(text), _likely_words()
     # Of twelve words in a row, two adjacent samples are listed, and so is everything between.
-    samples = [word.lower() in likely for word in words[::_STEP]]
+    is_sample_likely = [word.lower() in likely_words for word in words[::_STEP]]
     return any(
-        one and other and all(word.lower() in likely for word in words[at * _STEP : (at + 1) * _STEP])
-        for at, (one, other) in enumerate(pairwise(samples))
+        is_likely
+        and is_next_likely
+        and all(word.lower() in likely_words for word in words[sample_number * _STEP : (sample_number + 1) * _STEP])
+        for sample_number, (is_likely, is_next_likely) in enumerate(pairwise(is_sample_likely))
     )
 
 
@@ -192,19 +194,19 @@ def _words_in(text: str) -> Iterator[_TextWord]:
             yield _TextWord(None, token.start(), token.end())
 
 
-def _blank_markup(part: re.Match[str]) -> str:
-    word = part["tag"] or part["escaped"] or ""
-    return part[0] if word.lower() in _word_numbers() else " " * len(part[0])
+def _blank_markup(markup_match: re.Match[str]) -> str:
+    word = markup_match["tag"] or markup_match["escaped"] or ""
+    return markup_match[0] if word.lower() in _word_numbers() else " " * len(markup_match[0])
 
 
-def _hidden_words(letters: str, at: int) -> Iterator[_TextWord]:
+def _hidden_words(letters: str, letters_start: int) -> Iterator[_TextWord]:
     """Yield words of letters with invisible characters between them, which may separate words or be inside one."""
     word, start = "", 0
-    for part in _LETTERS.finditer(letters):
-        start = start if word else part.start()
-        word += part[0].lower()
+    for part_match in _LETTERS.finditer(letters):
+        start = start if word else part_match.start()
+        word += part_match[0].lower()
         number = _word_numbers().get(word)
-        if number is not None or word in _JOINING or len(word) >= _WORD_CHARS or part.end() == len(letters):
+        if number is not None or word in _JOINING or len(word) >= _WORD_CHARS or part_match.end() == len(letters):
             if word not in _JOINING:
-                yield _TextWord(number, at + start, at + part.end())
+                yield _TextWord(number, letters_start + start, letters_start + part_match.end())
             word = ""

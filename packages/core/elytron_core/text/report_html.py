@@ -20,13 +20,13 @@ def report_html(value: "Value", /) -> str:
     """Return the table of what is set in `value`, bounded in rows, columns and characters."""
     fields = _shown_fields(value)
     items_name = next((name for name, content in fields.items() if _is_items(content)), None)
-    plain = {name: content for name, content in fields.items() if name != items_name}
-    parts = [f"<strong>{escape(type(value).__name__)}</strong>"]
-    if plain:
-        parts.append(_table_html((), [(name, _cell_text(content)) for name, content in plain.items()]))
+    plain_fields = {name: content for name, content in fields.items() if name != items_name}
+    html_parts = [f"<strong>{escape(type(value).__name__)}</strong>"]
+    if plain_fields:
+        html_parts.append(_table_html((), [(name, _cell_text(content)) for name, content in plain_fields.items()]))
     if items_name is not None:
-        parts.append(_items_html(items_name, value.__dict__[items_name]))
-    return "".join(parts)
+        html_parts.append(_items_html(items_name, value.__dict__[items_name]))
+    return "".join(html_parts)
 
 
 def _shown_fields(value: BaseModel) -> dict[str, object]:
@@ -46,8 +46,8 @@ def _items_html(name: str, items: Sequence[BaseModel]) -> str:
     item_fields = [_shown_fields(item) for item in items[:_ROWS]]
     columns = tuple(dict.fromkeys(column for fields in item_fields for column in fields))[:_COLUMNS]
     rows = [[_cell_text(fields.get(column, "")) for column in columns] for fields in item_fields]
-    more = f"<p>{len(items) - _ROWS} more</p>" if len(items) > _ROWS else ""
-    return f"<p>{escape(name)}: {len(items)}</p>{_table_html(columns, rows)}{more}"
+    more_html = f"<p>{len(items) - _ROWS} more</p>" if len(items) > _ROWS else ""
+    return f"<p>{escape(name)}: {len(items)}</p>{_table_html(columns, rows)}{more_html}"
 
 
 def _cell_text(content: object) -> str:
@@ -56,9 +56,9 @@ def _cell_text(content: object) -> str:
 
 
 def _table_html(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f'<th style="{_STYLE}">{escape(column)}</th>' for column in columns)
-    body = "".join(f"<tr>{''.join(map(_table_cell, row))}</tr>" for row in rows)
-    return f"<table>{f'<tr>{head}</tr>' if head else ''}{body}</table>"
+    head_html = "".join(f'<th style="{_STYLE}">{escape(column)}</th>' for column in columns)
+    body_html = "".join(f"<tr>{''.join(map(_table_cell, row))}</tr>" for row in rows)
+    return f"<table>{f'<tr>{head_html}</tr>' if head_html else ''}{body_html}</table>"
 
 
 def _table_cell(text: str) -> str:

@@ -55,20 +55,24 @@ def bare_text(text: str, /) -> str:
 
     Invisible characters, accents and other marks on a character are removed.
     """
-    return _NOT_ASCII.sub(lambda run: "".join(map(_bare_character, run[0])), text)
+    return _NOT_ASCII.sub(lambda run_match: "".join(map(_bare_character, run_match[0])), text)
 
 
 def bare_places(text: str, /) -> list[int]:
     """Return each character's position in `text` for the bare text."""
-    return [place for place, char in enumerate(text) for _ in (char if char.isascii() else _bare_character(char))]
+    return [position for position, char in enumerate(text) for _ in (char if char.isascii() else _bare_character(char))]
 
 
 @lru_cache(maxsize=4096)
 def _bare_character(char: str) -> str:
     if char in _SIGNS:
         return _SIGNS[char]
-    parts = visible_text(unicodedata.normalize("NFKD", visible_text(char)))
-    return "".join(part for part in parts if part.isspace() or unicodedata.category(part)[0] not in "MC")
+    decomposed_chars = visible_text(unicodedata.normalize("NFKD", visible_text(char)))
+    return "".join(
+        decomposed_char
+        for decomposed_char in decomposed_chars
+        if decomposed_char.isspace() or unicodedata.category(decomposed_char)[0] not in "MC"
+    )
 
 
 def plain_text(text: str, /) -> str:
@@ -86,8 +90,8 @@ def normalise_text(text: str, /) -> str:
     What is not seen does not count either, but the non-joiner parts words, as a hyphen does.
     """
     if not text.isascii():
-        opened = unicodedata.normalize("NFKD", visible_text(text.replace("\u200c", " "))).casefold()
-        text = unicodedata.normalize("NFC", _ACCENTS.sub("", opened))
+        decomposed_text = unicodedata.normalize("NFKD", visible_text(text.replace("\u200c", " "))).casefold()
+        text = unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed_text))
     return " ".join(_BREAKS.sub(" ", text.casefold()).split())
 
 
@@ -136,14 +140,14 @@ def text_trigrams(text: str, /) -> frozenset[str]:
     """Return the character trigrams of a normalised text, its ends marked; none for an empty one."""
     if not text:
         return frozenset()
-    padded = f" {text} "
-    return frozenset(map("".join, zip(padded, padded[1:], padded[2:], strict=False)))
+    padded_text = f" {text} "
+    return frozenset(map("".join, zip(padded_text, padded_text[1:], padded_text[2:], strict=False)))
 
 
-def trigram_likeness(one: frozenset[str], other: frozenset[str], /) -> float:
+def trigram_likeness(grams: frozenset[str], other_grams: frozenset[str], /) -> float:
     """Return the similarity of two sets of trigrams, 0 to 1 (Dice's coefficient)."""
-    both = len(one) + len(other)
-    return 2 * len(one & other) / both if both else 0.0
+    total_count = len(grams) + len(other_grams)
+    return 2 * len(grams & other_grams) / total_count if total_count else 0.0
 
 
 class TrigramDigest(NamedTuple):
@@ -159,25 +163,25 @@ class TrigramDigest(NamedTuple):
 
 def grams_of(grams: Collection[str], /) -> TrigramDigest:
     """Return the digest of `grams`."""
-    marks = 0
+    bit_marks = 0
     for gram in grams:
         # The hash differs between processes, so a digest must not be stored.
-        marks |= 1 << hash(gram) % _MARKS
-    return TrigramDigest(len(grams), marks, len(grams) - marks.bit_count())
+        bit_marks |= 1 << hash(gram) % _MARKS
+    return TrigramDigest(len(grams), bit_marks, len(grams) - bit_marks.bit_count())
 
 
-def likeness_at_most(one: TrigramDigest, other: TrigramDigest, /) -> float:
+def likeness_at_most(digest: TrigramDigest, other_digest: TrigramDigest, /) -> float:
     """Return an upper bound of the similarity of two sets of trigrams."""
-    both = one.size + other.size
+    total_count = digest.size + other_digest.size
     # Each trigram that shares a bit may be shared too, so the bound includes it.
-    shared = (one.marks & other.marks).bit_count() + one.hidden
-    return 2 * shared / both if both else 0.0
+    most_shared = (digest.marks & other_digest.marks).bit_count() + digest.hidden
+    return 2 * most_shared / total_count if total_count else 0.0
 
 
-def likeness_to(one: frozenset[str], text: str, count: int, /) -> float:
+def likeness_to(grams: frozenset[str], text: str, count: int, /) -> float:
     """Return the similarity of trigrams to those of a padded text, which has `count`, without computing them."""
-    both = len(one) + count
-    return 2 * sum(map(text.__contains__, one)) / both if both else 0.0
+    total_count = len(grams) + count
+    return 2 * sum(map(text.__contains__, grams)) / total_count if total_count else 0.0
 
 
 SAME_TEXT: Final = 0.9
@@ -188,13 +192,17 @@ _NUMBERS: Final = re.compile(r"\d+")
 def distinct_places(texts: Iterable[str], /) -> Iterator[int]:
     """Yield the positions of those of `texts` that do not repeat an earlier one."""
     grams_by_numbers: defaultdict[tuple[str, ...], list[frozenset[str]]] = defaultdict(list)
-    for place, text in enumerate(map(normalise_text, texts)):
-        grams, beside = text_trigrams(text), grams_by_numbers[tuple(_NUMBERS.findall(text))]
+    for position, text in enumerate(map(normalise_text, texts)):
+        grams, grams_of_same_numbers = text_trigrams(text), grams_by_numbers[tuple(_NUMBERS.findall(text))]
         # Sets of very different size cannot be that similar, so they are not compared.
-        near = (other for other in beside if 2 * min(len(grams), len(other)) >= SAME_TEXT * (len(grams) + len(other)))
-        if not any(trigram_likeness(grams, other) >= SAME_TEXT for other in near):
-            beside.append(grams)
-            yield place
+        comparable_grams = (
+            other_grams
+            for other_grams in grams_of_same_numbers
+            if 2 * min(len(grams), len(other_grams)) >= SAME_TEXT * (len(grams) + len(other_grams))
+        )
+        if not any(trigram_likeness(grams, other_grams) >= SAME_TEXT for other_grams in comparable_grams):
+            grams_of_same_numbers.append(grams)
+            yield position
 
 
 def words_of(text: str, /, *, limit: int) -> tuple[str, ...]:
@@ -202,7 +210,7 @@ def words_of(text: str, /, *, limit: int) -> tuple[str, ...]:
     terms: list[str] = []
     for word in text.split():
         if _UNSPACED.search(word):
-            terms += [word[at : at + 2] for at in range(len(word) - 1)]
+            terms += [word[start : start + 2] for start in range(len(word) - 1)]
         elif len(word) >= 4:
             terms.append(word)
     return tuple(dict.fromkeys(terms))[:limit]
@@ -216,5 +224,5 @@ CHARS_PER_TOKEN = 4
 
 def estimate_tokens(text: str, /) -> int:
     """Return the estimate: one token per wide character (Chinese, Japanese, Korean, emoji), one per four others."""
-    wide = len(_WIDE.findall(text))
-    return wide + -(-(len(text) - wide) // CHARS_PER_TOKEN)
+    wide_count = len(_WIDE.findall(text))
+    return wide_count + -(-(len(text) - wide_count) // CHARS_PER_TOKEN)

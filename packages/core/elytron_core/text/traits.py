@@ -50,17 +50,17 @@ class PatternTable:
         text = files("elytron_core.text").joinpath("data", f"{self._name}.toml").read_text("utf-8")
         return tomllib.loads(text)
 
-    def _compile(self, row: Mapping[str, Any]) -> re.Pattern[str]:
-        alternatives = "|".join(cast("Sequence[str]", row["any"]))
-        flags = re.IGNORECASE if row.get("ignores_case") else re.NOFLAG
+    def _compile(self, pattern_row: Mapping[str, Any]) -> re.Pattern[str]:
+        alternatives = "|".join(cast("Sequence[str]", pattern_row["any"]))
+        flags = re.IGNORECASE if pattern_row.get("ignores_case") else re.NOFLAG
         return re.compile(self._filled(alternatives), flags)
 
     def _filled(self, text: str) -> str:
         parts = cast("Mapping[str, str | Sequence[str]]", self._tables.get("parts", {}))
 
         def part(match: re.Match[str]) -> str:
-            value = parts[match[1]]
-            return self._filled(value if isinstance(value, str) else f"(?:{'|'.join(value)})")
+            part_value = parts[match[1]]
+            return self._filled(part_value if isinstance(part_value, str) else f"(?:{'|'.join(part_value)})")
 
         return _PART.sub(part, text)
 
@@ -134,51 +134,57 @@ class StandingPhrases:
 
     def lasting(self, text: str, /) -> LastingTime:
         """Return how long the statement of `text` applies."""
-        lowered = (text if text.isascii() else text.replace("’", "'")).lower()
-        signs = self._signs.intersection(_WORD.findall(lowered))
-        longest = LastingTime.NOT
+        lowered_text = (text if text.isascii() else text.replace("’", "'")).lower()
+        known_words = self._signs.intersection(_WORD.findall(lowered_text))
+        longest_time = LastingTime.NOT
         # Phrases are found by a word that each contains, since few texts have any.
-        for word in signs & self._phrased.keys():
+        for word in known_words & self._phrased.keys():
             for rule in self._phrased[word]:
-                if rule.phrase not in lowered or rule.lasting <= longest:
+                if rule.phrase not in lowered_text or rule.lasting <= longest_time:
                     continue
-                if (hit := rule.pattern.compiled.search(lowered)) and self._holds(rule, lowered, hit):
-                    longest = rule.lasting
-        if longest:
-            return longest
-        if not lowered.isascii() and self._chinese.compiled.search(lowered):
+                if (phrase_match := rule.pattern.compiled.search(lowered_text)) and self._holds(
+                    rule, lowered_text, phrase_match
+                ):
+                    longest_time = rule.lasting
+        if longest_time:
+            return longest_time
+        if not lowered_text.isascii() and self._chinese.compiled.search(lowered_text):
             return LastingTime.FROM_NOW_ON
-        return self._clauses(f".{lowered}") if signs else LastingTime.NOT
+        return self._clauses(f".{lowered_text}") if known_words else LastingTime.NOT
 
-    def _holds(self, rule: _PhraseRule, text: str, hit: re.Match[str]) -> bool:
+    def _holds(self, rule: _PhraseRule, text: str, phrase_match: re.Match[str]) -> bool:
         """Return whether the hit is neither one-off nor a question, other than a polite one."""
         if rule.is_sure:
             return True
-        start = max(text.rfind(mark, 0, hit.start()) for mark in (". ", "! ", "? ", "\n"))
-        end = _END.search(text, hit.end())
-        sentence = text[start + 1 : end.end() if end else None]
+        sentence_start = max(
+            text.rfind(sentence_end, 0, phrase_match.start()) for sentence_end in (". ", "! ", "? ", "\n")
+        )
+        end_match = _END.search(text, phrase_match.end())
+        sentence = text[sentence_start + 1 : end_match.end() if end_match else None]
         return self._once.compiled.search(sentence) is None and (
             not sentence.endswith("?") or self._polite.compiled.search(sentence) is not None
         )
 
-    def _clauses(self, marked: str) -> LastingTime:
-        """Return what the clauses of `marked` state; each of them begins with a mark."""
-        for opening in _OPENING.finditer(marked):
-            word = opening[1]
-            if word in self._opened and (lasting := self._begins(marked, opening)):
+    def _clauses(self, marked_text: str) -> LastingTime:
+        """Return what the clauses of `marked_text` state; each of them begins with a mark."""
+        for opening_match in _OPENING.finditer(marked_text):
+            word = opening_match[1]
+            if word in self._opened and (lasting := self._begins(marked_text, opening_match)):
                 return lasting
             # After words that may lead: "please", "could you".
             if (
                 word in self._led
-                and (led := self._leads.compiled.match(marked, opening.start(1)))
-                and (lasting := self._begins(marked, led))
+                and (lead_match := self._leads.compiled.match(marked_text, opening_match.start(1)))
+                and (lasting := self._begins(marked_text, lead_match))
             ):
                 return lasting
         return LastingTime.NOT
 
-    def _begins(self, marked: str, opening: re.Match[str]) -> LastingTime:
-        for rule in self._opened.get(opening[1], ()):
-            if (hit := rule.pattern.compiled.match(marked, opening.end())) and self._holds(rule, marked, hit):
+    def _begins(self, marked_text: str, opening_match: re.Match[str]) -> LastingTime:
+        for rule in self._opened.get(opening_match[1], ()):
+            if (phrase_match := rule.pattern.compiled.match(marked_text, opening_match.end())) and self._holds(
+                rule, marked_text, phrase_match
+            ):
                 return rule.lasting
         return LastingTime.NOT
 
@@ -187,10 +193,10 @@ def _by_phrase(tables: list[dict[str, Any]]) -> dict[str, tuple[_PhraseRule, ...
     """Return the rules by their phrases' longest word, one pattern each: its fixed beginning is found fast."""
     rules: dict[str, tuple[_PhraseRule, ...]] = {}
     for table in tables:
-        for signs, follows in table["by_phrase"]:
-            for phrase in (sign.replace("_", " ") for sign in signs.split()):
+        for phrases, expression in table["by_phrase"]:
+            for phrase in (phrase_sign.replace("_", " ") for phrase_sign in phrases.split()):
                 word = max(_WORD.findall(phrase), key=len)
-                pattern = PhrasePattern(follows.replace("{}", phrase))
+                pattern = PhrasePattern(expression.replace("{}", phrase))
                 rule = _PhraseRule(phrase, pattern, _LASTS[table["lasts"]], table["is_sure"])
                 rules[word] = (*rules.get(word, ()), rule)
     return rules
@@ -200,14 +206,16 @@ def _by_opening(tables: list[dict[str, Any]]) -> dict[str, tuple[_PhraseRule, ..
     """Return the rules by the word that a clause begins with; their patterns continue from there."""
     rules: dict[str, tuple[_PhraseRule, ...]] = {}
     for table in tables:
-        follows: dict[str, list[str]] = {}
-        for signs, expression in table["by_opening"]:
-            for word in signs.split():
-                follows.setdefault(word, []).append(expression)
+        expressions_by_word: dict[str, list[str]] = {}
+        for opening_words, expression in table["by_opening"]:
+            for word in opening_words.split():
+                expressions_by_word.setdefault(word, []).append(expression)
         # Words with the same expressions share one pattern, which is compiled once.
-        patterns = {expressions: PhrasePattern(expressions) for expressions in map("|".join, follows.values())}
-        for word, each in follows.items():
-            rule = _PhraseRule(word, patterns["|".join(each)], _LASTS[table["lasts"]], table["is_sure"])
+        patterns = {
+            expressions: PhrasePattern(expressions) for expressions in map("|".join, expressions_by_word.values())
+        }
+        for word, word_expressions in expressions_by_word.items():
+            rule = _PhraseRule(word, patterns["|".join(word_expressions)], _LASTS[table["lasts"]], table["is_sure"])
             rules[word] = (*rules.get(word, ()), rule)
     return rules
 
@@ -292,49 +300,50 @@ _ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE = (
 @cache
 def _told_by(traits: int) -> tuple[TextTrait, float]:
     """Return the traits whose sum is `traits`, and the amount that they add to what a text states."""
-    amount = TOLD_BY_TIME * bool(traits & _TIME) + TOLD_BY_ASKING * bool(traits & _ASKS)
-    amount += sum(TOLD_BY_TRAIT for trait in (_NUMBER, _NAME_TRAIT, _QUOTE_TRAIT) if traits & trait)
-    return TextTrait(traits), amount
+    stated_amount = TOLD_BY_TIME * bool(traits & _TIME) + TOLD_BY_ASKING * bool(traits & _ASKS)
+    stated_amount += sum(TOLD_BY_TRAIT for trait in (_NUMBER, _NAME_TRAIT, _QUOTE_TRAIT) if traits & trait)
+    return TextTrait(traits), stated_amount
 
 
 def read_traits(text: str, /) -> TextTraits:
     """Return the traits of `text` and how much it states; the same text gives the same in every process."""
-    head = text[:READ_CHARS]
-    is_ascii = head.isascii()
-    lowered = (head if is_ascii else head.replace("’", "'")).lower()
-    words = _WORD.findall(lowered)
-    signs = _SIGNS.intersection(words)
+    head_text = text[:READ_CHARS]
+    is_ascii = head_text.isascii()
+    lowered_text = (head_text if is_ascii else head_text.replace("’", "'")).lower()
+    words = _WORD.findall(lowered_text)
+    known_words = _SIGNS.intersection(words)
     traits = 0
-    if "?" in head or "？" in head:
+    if "?" in head_text or "？" in head_text:
         traits |= _ASKS
     # The end of the whole text counts, not that of the part that is read.
     if text.rstrip().endswith(("?", "？")):
         traits |= _ENDS_ASKING
-    has_digit = _DIGIT.search(head) is not None
+    has_digit = _DIGIT.search(head_text) is not None
     if has_digit:
-        traits |= _NUMBER | (_TIME if _YEAR.search(head) else 0)
-    if signs:
-        traits |= _NUMBER * (not signs.isdisjoint(_NUMBER_WORDS))
-        traits |= _TIME * (not signs.isdisjoint(_TIME_WORDS))
-        traits |= _CHANGE * (not signs.isdisjoint(_CHANGE_WORDS))
-    if _NAME.search(head):
+        traits |= _NUMBER | (_TIME if _YEAR.search(head_text) else 0)
+    if known_words:
+        traits |= _NUMBER * (not known_words.isdisjoint(_NUMBER_WORDS))
+        traits |= _TIME * (not known_words.isdisjoint(_TIME_WORDS))
+        traits |= _CHANGE * (not known_words.isdisjoint(_CHANGE_WORDS))
+    if _NAME.search(head_text):
         traits |= _NAME_TRAIT
     # Only one of these marks is ASCII, so most texts need no search.
-    if (not is_ascii or '"' in head) and _QUOTE.search(head):
+    if (not is_ascii or '"' in head_text) and _QUOTE.search(head_text):
         traits |= _QUOTE_TRAIT
     if not is_ascii:
-        traits |= _TIME if _CHINESE_TIME.search(head) else 0
-        traits |= _NUMBER if _CHINESE_NUMBER.search(head) else 0
-        traits |= _CHANGE if _CHINESE_CHANGE.search(head) else 0
+        traits |= _TIME if _CHINESE_TIME.search(head_text) else 0
+        traits |= _NUMBER if _CHINESE_NUMBER.search(head_text) else 0
+        traits |= _CHANGE if _CHINESE_CHANGE.search(head_text) else 0
     trait, stated_amount = _told_by(traits)
-    if signs:
-        stated_amount += TOLD_BY_SELF * _word_share(words, signs, _SELF_WORDS) + TOLD_BY_YOU * _word_share(
-            words, signs, _YOU_WORDS
+    if known_words:
+        stated_amount += TOLD_BY_SELF * _word_share(words, known_words, _SELF_WORDS) + TOLD_BY_YOU * _word_share(
+            words, known_words, _YOU_WORDS
         )
         stated_amount += TOLD_BY_REPLY * (words[0] in _REPLY_WORDS)
     return TextTraits(trait, stated_amount * min(1.0, FULL_CHARS / max(len(text), 1)))
 
 
-def _word_share(words: list[str], signs: frozenset[str], sought: frozenset[str]) -> float:
-    """Return how often `words`, with strings `signs`, has one of `sought`; four occurrences already count fully."""
-    return 0.0 if signs.isdisjoint(sought) else min(sum(map(sought.__contains__, words)), 4) / 4
+def _word_share(words: list[str], known_words: frozenset[str], sought_words: frozenset[str]) -> float:
+    """Return how often `words`, with strings `known_words`, has one of `sought_words`; four occurrences already count
+    fully."""
+    return 0.0 if known_words.isdisjoint(sought_words) else min(sum(map(sought_words.__contains__, words)), 4) / 4

@@ -86,12 +86,14 @@ def features_of(text: str, table: WordTable, frequent: frozenset[str] = frozense
 
 def _neighbour_hashes(tokens: Sequence[str], mark: str) -> list[int]:
     """Return the hashes of pairs and triples of `tokens`, including the text's start and end."""
-    framed = [_START, *tokens, _END]
-    pairs = [f"{mark}{one} {two}" for one, two in pairwise(framed)]
-    triples = list(zip(framed, framed[1:], framed[2:], strict=False))
-    pairs += [f"{mark}{one} {two} {three}" for one, two, three in triples]
-    pairs += [f"{mark}{one} * {three}" for one, _, three in triples]
-    return [crc32(gram.encode()) for gram in pairs]
+    framed_tokens = [_START, *tokens, _END]
+    neighbour_grams = [f"{mark}{first_token} {second_token}" for first_token, second_token in pairwise(framed_tokens)]
+    triples = list(zip(framed_tokens, framed_tokens[1:], framed_tokens[2:], strict=False))
+    neighbour_grams += [
+        f"{mark}{first_token} {second_token} {third_token}" for first_token, second_token, third_token in triples
+    ]
+    neighbour_grams += [f"{mark}{first_token} * {third_token}" for first_token, _, third_token in triples]
+    return [crc32(gram.encode()) for gram in neighbour_grams]
 
 
 def _ending_feature(token: str) -> str:
@@ -103,9 +105,9 @@ class LinearModel:
     """The weights of one or several labels."""
 
     def __init__(self, data: bytes, /) -> None:
-        start = data.index(b"\n") + 1
-        header = json.loads(data[:start])
-        arrays = np.frombuffer(decompress(data[start:]), np.int8)
+        body_start = data.index(b"\n") + 1
+        header = json.loads(data[:body_start])
+        numbers = np.frombuffer(decompress(data[body_start:]), np.int8)
         self.labels: Final[tuple[str, ...]] = tuple(header["labels"])
         self.version: Final[str] = header["version"]
         """Changes with the weights, and with the table that they were fitted with."""
@@ -113,11 +115,15 @@ class LinearModel:
         # The weights were fitted with one version of the table and are misleading with another.
         assert header["table_version"] == self._table.version
         self._frequent: Final = frozenset(map(str, header.get("frequent", ())))
-        count = len(self.labels)
-        split = header["buckets"] * count
-        self._buckets: Final[NDArray[np.int8]] = arrays[:split].reshape(-1, count)
-        self._vector_weights: Final[NDArray[np.int64]] = arrays[split:].reshape(DIMENSIONS, count).astype(np.int64)
-        self._scales: Final[list[tuple[float, float]]] = [(float(one), float(two)) for one, two in header["scales"]]
+        label_count = len(self.labels)
+        buckets_end = header["buckets"] * label_count
+        self._buckets: Final[NDArray[np.int8]] = numbers[:buckets_end].reshape(-1, label_count)
+        self._vector_weights: Final[NDArray[np.int64]] = (
+            numbers[buckets_end:].reshape(DIMENSIONS, label_count).astype(np.int64)
+        )
+        self._scales: Final[list[tuple[float, float]]] = [
+            (float(hashed_scale), float(table_scale)) for hashed_scale, table_scale in header["scales"]
+        ]
         self._biases: Final = tuple(map(float, header["biases"]))
 
     @staticmethod
@@ -128,14 +134,19 @@ class LinearModel:
 
     def scores(self, text: str, /) -> tuple[float, ...]:
         """Return the score of each label, positive if it applies; a text without tokens has none."""
-        read = features_of(text, self._table, self._frequent)
-        if not read.tokens:
+        features = features_of(text, self._table, self._frequent)
+        if not features.tokens:
             return (-math.inf,) * len(self.labels)
-        hashed = np.add.reduce(self._buckets.take(read.hashed % len(self._buckets), axis=0), axis=0, dtype=np.int64)
-        table_sums = read.vector @ self._vector_weights
-        root = math.sqrt(read.tokens)
-        each = zip(hashed.tolist(), table_sums.tolist(), self._scales, self._biases, strict=True)
-        return tuple((a * one + b * two) / root + bias for a, b, (one, two), bias in each)
+        hashed_sums = np.add.reduce(
+            self._buckets.take(features.hashed % len(self._buckets), axis=0), axis=0, dtype=np.int64
+        )
+        table_sums = features.vector @ self._vector_weights
+        length_norm = math.sqrt(features.tokens)
+        label_numbers = zip(hashed_sums.tolist(), table_sums.tolist(), self._scales, self._biases, strict=True)
+        return tuple(
+            (hashed_sum * hashed_scale + table_sum * table_scale) / length_norm + bias
+            for hashed_sum, table_sum, (hashed_scale, table_scale), bias in label_numbers
+        )
 
     def holding(self, text: str, /) -> frozenset[str]:
         """Return the labels that apply to `text`."""
@@ -145,13 +156,15 @@ class LinearModel:
 @remember_answers(16_384)
 def _token_hashes(token: str) -> Sequence[int]:
     """Return the hashes of a single token."""
-    grams = [crc32(token.encode())]
+    hashes = [crc32(token.encode())]
     if len(token) > 2:
-        marked = f"<{token}>"
-        grams += [
-            crc32(f"#{marked[at : at + size]}".encode()) for size in _PART_CHARS for at in range(len(marked) - size + 1)
+        marked_token = f"<{token}>"
+        hashes += [
+            crc32(f"#{marked_token[start : start + size]}".encode())
+            for size in _PART_CHARS
+            for start in range(len(marked_token) - size + 1)
         ]
-    return grams
+    return hashes
 
 
 @remember_answers(16_384)

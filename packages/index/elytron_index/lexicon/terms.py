@@ -58,14 +58,15 @@ class StoredTerms(NamedTuple):
         """Return the term of a number."""
         return self.text[self.bounds[number] : self.bounds[number + 1]].tobytes().decode(*_CODEC)
 
-    def purged(self, unused: Sequence[int], /) -> "StoredTerms":
-        """Return a copy with zeros in place of the terms whose numbers are `unused`, and without their checksums."""
-        text, is_used = self.text.copy(), np.ones(self.size, np.bool_)
-        for number in unused:
-            text[self.bounds[number] : self.bounds[number + 1]] = 0
+    def purged(self, unused_numbers: Sequence[int], /) -> "StoredTerms":
+        """Return a copy with zeros in place of the terms whose numbers are `unused_numbers`, and without their
+        checksums."""
+        purged_text, is_used = self.text.copy(), np.ones(self.size, np.bool_)
+        for number in unused_numbers:
+            purged_text[self.bounds[number] : self.bounds[number + 1]] = 0
             is_used[number] = False
         used_order = is_used[self.order]
-        return StoredTerms(text, self.bounds.copy(), self.checks[used_order], self.order[used_order])
+        return StoredTerms(purged_text, self.bounds.copy(), self.checks[used_order], self.order[used_order])
 
     @property
     def size_bytes(self) -> int:
@@ -77,11 +78,11 @@ KEPT_DTYPES = ("|u1", "<u4", "<u4", "<i4")
 
 def pack_terms(terms: Sequence[str], /) -> StoredTerms:
     """Return the distinct `terms` packed in the order of their numbers."""
-    encoded = [term.encode(*_CODEC) for term in terms]
-    bounds = np.fromiter(accumulate(map(len, encoded), initial=0), np.uint32, len(terms) + 1)
-    checks = np.fromiter(map(crc32, encoded), np.uint32, len(terms))
+    encoded_terms = [term.encode(*_CODEC) for term in terms]
+    bounds = np.fromiter(accumulate(map(len, encoded_terms), initial=0), np.uint32, len(terms) + 1)
+    checks = np.fromiter(map(crc32, encoded_terms), np.uint32, len(terms))
     order = checks.argsort(kind="stable").astype(np.int32)
-    return StoredTerms(np.frombuffer(b"".join(encoded), np.uint8), bounds, checks[order], order)
+    return StoredTerms(np.frombuffer(b"".join(encoded_terms), np.uint8), bounds, checks[order], order)
 
 
 class TermVocabulary:
@@ -134,10 +135,10 @@ class TermVocabulary:
         if len(candidates) <= _FEW:
             return [term for term in candidates if term in self]
         checks = np.fromiter((crc32(term.encode(*_CODEC)) for term in candidates), np.uint32, len(candidates))
-        places = self._stored.checks.searchsorted(checks)
+        check_places = self._stored.checks.searchsorted(checks)
         # The position may be after the last check, where a 0 is appended. The bytes decide in the end.
-        likely = np.append(self._stored.checks, 0).take(places) == checks
-        return [term for term, is_likely in zip(candidates, likely.tolist(), strict=True)
+        likely_flags = np.append(self._stored.checks, 0).take(check_places) == checks
+        return [term for term, is_likely in zip(candidates, likely_flags.tolist(), strict=True)
                 if term in self.numbers or (is_likely and term in self)]  # fmt: skip
 
     def number_of(self, term: str, /) -> int:
@@ -158,9 +159,9 @@ class TermVocabulary:
 
     def frozen(self) -> "TermVocabulary":
         """Return a snapshot of the terms, without lookup by number."""
-        frozen = TermVocabulary(self._stored)
-        frozen._fresh = self._fresh.copy()
-        return frozen
+        snapshot = TermVocabulary(self._stored)
+        snapshot._fresh = self._fresh.copy()
+        return snapshot
 
     def purged(self, is_used: NDArray[np.bool_], /) -> "TermVocabulary":
         """Return the terms marked by `is_used`, under their numbers, without the others; this object must no longer be
@@ -168,18 +169,22 @@ class TermVocabulary:
 
         What was learnt of this one finds by its identity that its numbers no longer hold.
         """
-        unused: list[int] = np.flatnonzero(~is_used).tolist()
-        stored, first = self._stored, self._first
-        for number in unused:
-            if stored is not None and number < first:
-                self.numbers.pop(stored.term(number), None)
+        unused_numbers: list[int] = np.flatnonzero(~is_used).tolist()
+        stored_terms, first_number = self._stored, self._first
+        for number in unused_numbers:
+            if stored_terms is not None and number < first_number:
+                self.numbers.pop(stored_terms.term(number), None)
             else:
-                self.numbers.pop(self._fresh[number - first], None)
-                self._fresh[number - first] = ""
-        purged = TermVocabulary(stored.purged([number for number in unused if number < first]) if stored else None)
-        purged.numbers, purged._fresh = self.numbers, self._fresh
+                self.numbers.pop(self._fresh[number - first_number], None)
+                self._fresh[number - first_number] = ""
+        purged_vocabulary = TermVocabulary(
+            stored_terms.purged([number for number in unused_numbers if number < first_number])
+            if stored_terms
+            else None
+        )
+        purged_vocabulary.numbers, purged_vocabulary._fresh = self.numbers, self._fresh
         self.numbers, self._fresh = {}, []
-        return purged
+        return purged_vocabulary
 
     @property
     def size_bytes(self) -> int:
@@ -197,16 +202,16 @@ class TermVocabulary:
 
     def _look_up(self, term: str) -> int | None:
         """Return the number of one of the stored terms."""
-        data = term.encode(*_CODEC)
-        check = crc32(data)
+        term_bytes = term.encode(*_CODEC)
+        check = crc32(term_bytes)
         bounds, checks, order = self._bounds, self._checks, self._order
-        place = bisect_left(checks, check)
+        check_place = bisect_left(checks, check)
         # Different terms may share a checksum, so the bytes decide.
-        while place < len(checks) and checks[place] == check:
-            number = order[place]
-            if self._text[bounds[number] : bounds[number + 1]].tobytes() == data:
+        while check_place < len(checks) and checks[check_place] == check:
+            number = order[check_place]
+            if self._text[bounds[number] : bounds[number + 1]].tobytes() == term_bytes:
                 return number
-            place += 1
+            check_place += 1
         return None
 
 
@@ -236,16 +241,16 @@ def terms_near(term: str, among: Callable[[Iterable[str]], Iterable[str]], /) ->
 
 def _spelling_slips(term: str) -> Iterator[str]:
     # The first letter is nearly always right.
-    for at in range(1, len(term) + 1):
-        head, tail = term[:at], term[at:]
+    for end in range(1, len(term) + 1):
+        start_letters, end_letters = term[:end], term[end:]
         for letter in ascii_lowercase:
-            yield head + letter + tail
-            if tail:
-                yield head + letter + tail[1:]
-        if tail:
-            yield head + tail[1:]
-        if len(tail) > 1:
-            yield head + tail[1] + tail[0] + tail[2:]
+            yield start_letters + letter + end_letters
+            if end_letters:
+                yield start_letters + letter + end_letters[1:]
+        if end_letters:
+            yield start_letters + end_letters[1:]
+        if len(end_letters) > 1:
+            yield start_letters + end_letters[1] + end_letters[0] + end_letters[2:]
 
 
 FLOOR: Final = 0.35
@@ -259,13 +264,15 @@ def related_stems(term: str, /) -> Mapping[str, float]:
     """Return the stems similar to `term`, most similar first, each with its similarity above `FLOOR` on a scale from 0
     to 1."""
     table = _load_table()
-    place = table.places.get(term)
-    if place is None:
+    stem_number = table.places.get(term)
+    if stem_number is None:
         return {}
-    start, end = table.starts[place], table.starts[place + 1]
+    start, end = table.starts[stem_number], table.starts[stem_number + 1]
     return {
-        table.words[other]: (likeness / 255 - FLOOR) / (1 - FLOOR)
-        for other, likeness in zip(table.others[start:end].tolist(), table.likeness[start:end].tolist(), strict=True)
+        table.words[other_number]: (likeness / 255 - FLOOR) / (1 - FLOOR)
+        for other_number, likeness in zip(
+            table.others[start:end].tolist(), table.likeness[start:end].tolist(), strict=True
+        )
         if likeness > _LEAST
     }
 
@@ -285,7 +292,7 @@ class _RelatedTable:
             self.others = arrays["others"]
             self.likeness = arrays["likeness"]
         assert len(self.words) == len(self.starts) - 1
-        self.places = {word: place for place, word in enumerate(self.words)}
+        self.places = {word: number for number, word in enumerate(self.words)}
 
 
 @cache

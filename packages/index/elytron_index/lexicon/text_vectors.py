@@ -58,14 +58,14 @@ class PieceVocabulary:
         """Return the row of each token of `text`, in order."""
         if not text.isascii():
             text = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
-        places = self.places
+        row_by_token = self.places
         rows: list[int] = []
         for token in _TOKEN.findall(text.casefold()):
-            place = places.get(token)
-            if place is None:
+            row = row_by_token.get(token)
+            if row is None:
                 rows += self._pieces(token)
             else:
-                rows.append(place)
+                rows.append(row)
         return rows
 
     def share(self, text: str, /) -> float:
@@ -77,29 +77,31 @@ class PieceVocabulary:
         """Return the rows of the pieces of `word`; none if pieces do not cover it."""
         if len(word) > WORD_CHARS:
             return ()
-        pieces: list[int] = []
+        piece_rows: list[int] = []
         start = 0
         while start < len(word):
-            head = CONTINUATION if start else ""
-            ends = (end for end in range(len(word), start, -1) if head + word[start:end] in self.places)
+            prefix = CONTINUATION if start else ""
+            ends = (end for end in range(len(word), start, -1) if prefix + word[start:end] in self.places)
             end = next(ends, None)
             if end is None:
                 return ()
-            pieces.append(self.places[head + word[start:end]])
+            piece_rows.append(self.places[prefix + word[start:end]])
             start = end
-        return tuple(pieces)
+        return tuple(piece_rows)
 
 
 class TextVectors:
     """A table of token vectors, and the vectors of texts computed from it."""
 
     def __init__(self, data: bytes, /) -> None:
-        start = data.index(b"\n") + 1
-        header = json.loads(data[:start])
-        end = start + header["vocabulary_bytes"]
+        vocabulary_start = data.index(b"\n") + 1
+        header = json.loads(data[:vocabulary_start])
+        vocabulary_end = vocabulary_start + header["vocabulary_bytes"]
         self.version: Final[str] = header["version"]
-        self.vocabulary: Final = PieceVocabulary(data[start:end].decode("ascii").split("\n"))
-        self.matrix: Final[NDArray[np.int8]] = np.frombuffer(data, np.int8, offset=end).reshape(-1, DIMENSIONS)
+        self.vocabulary: Final = PieceVocabulary(data[vocabulary_start:vocabulary_end].decode("ascii").split("\n"))
+        self.matrix: Final[NDArray[np.int8]] = np.frombuffer(data, np.int8, offset=vocabulary_end).reshape(
+            -1, DIMENSIONS
+        )
         assert len(self.vocabulary.tokens) == len(self.matrix)
 
     @staticmethod
@@ -131,8 +133,8 @@ def encode_vectors(vectors: Integers, /) -> NDArray[np.int8]:
 
 def vector_length(vector: NDArray[np.int8], /) -> float:
     """Return the length of an encoded vector."""
-    whole = vector.astype(np.int64)
-    return math.sqrt(int(whole @ whole))
+    wide_vector = vector.astype(np.int64)
+    return math.sqrt(int(wide_vector @ wide_vector))
 
 
 def encoded_cosines(query_code: NDArray[np.int8], codes: NDArray[np.int8], /) -> NDArray[np.float64]:
@@ -140,10 +142,10 @@ def encoded_cosines(query_code: NDArray[np.int8], codes: NDArray[np.int8], /) ->
 
     Products of 8-bit numbers and their sums are whole numbers below 2**24, which float32 holds exactly in any order.
     """
-    query, rows = query_code.astype(np.float32), codes.astype(np.float32)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows).astype(np.float64))
-    lengths *= np.sqrt(np.float64(query @ query))
-    return np.divide(rows @ query, lengths, out=np.zeros(len(rows)), where=lengths > 0.0)
+    query_floats, code_floats = query_code.astype(np.float32), codes.astype(np.float32)
+    code_lengths = np.sqrt(np.einsum("ij,ij->i", code_floats, code_floats).astype(np.float64))
+    code_lengths *= np.sqrt(np.float64(query_floats @ query_floats))
+    return np.divide(code_floats @ query_floats, code_lengths, out=np.zeros(len(code_floats)), where=code_lengths > 0.0)
 
 
 def _zero_row() -> NDArray[np.int32]:
@@ -179,8 +181,8 @@ def plain_form(text: str, /) -> str:
 
 def bucket_key(token: str, /) -> str:
     """Return the bucket of `token`: its first letter, or the block of 128 letters around it in East Asia."""
-    head = CONTINUATION if token.startswith(CONTINUATION) else ""
-    return head + _letter_key(token[len(head)])
+    prefix = CONTINUATION if token.startswith(CONTINUATION) else ""
+    return prefix + _letter_key(token[len(prefix)])
 
 
 class TokenBucket(NamedTuple):
@@ -206,14 +208,14 @@ class LanguageVocabulary:
     @classmethod
     def of(cls, tokens: Iterable[str], /) -> "LanguageVocabulary":
         """Return a vocabulary of `tokens`. Rows follow the order of the buckets' names."""
-        grouped: defaultdict[str, list[str]] = defaultdict(list)
+        words_by_bucket: defaultdict[str, list[str]] = defaultdict(list)
         for token in tokens:
-            grouped[bucket_key(token)].append(token.removeprefix(CONTINUATION))
+            words_by_bucket[bucket_key(token)].append(token.removeprefix(CONTINUATION))
         buckets: dict[str, TokenBucket] = {}
-        first = 0
-        for key, words in sorted(grouped.items()):
-            buckets[key] = TokenBucket(first, "\n".join(words).encode("utf-8"))
-            first += len(words)
+        first_row = 0
+        for key, words in sorted(words_by_bucket.items()):
+            buckets[key] = TokenBucket(first_row, "\n".join(words).encode("utf-8"))
+            first_row += len(words)
         return cls(buckets)
 
     @property
@@ -223,68 +225,72 @@ class LanguageVocabulary:
 
     def tokens(self) -> list[str]:
         """Return all tokens by row."""
-        ordered = sorted(self._buckets.items(), key=lambda each: each[1].first)
-        heads = ((CONTINUATION if key.startswith(CONTINUATION) else "", bucket.lines) for key, bucket in ordered)
-        return [head + word for head, lines in heads for word in lines.decode("utf-8").split("\n")]
+        buckets_by_row = sorted(self._buckets.items(), key=lambda item: item[1].first)
+        prefixes_and_lines = (
+            (CONTINUATION if key.startswith(CONTINUATION) else "", bucket.lines) for key, bucket in buckets_by_row
+        )
+        return [prefix + word for prefix, lines in prefixes_and_lines for word in lines.decode("utf-8").split("\n")]
 
     def rows(self, text: str, /) -> list[int]:
         """Return the row of each token of `text`, in order."""
-        rows: list[int] = []
+        token_rows: list[int] = []
         for word in _LANGUAGE_TOKEN.findall(plain_form(text)):
-            rows += self._pieces(word)[0]
-        return rows
+            token_rows += self._pieces(word)[0]
+        return token_rows
 
     def share(self, text: str, /) -> float:
         """Return the share of the letters and digits of `text` that are in tokens; 0 if there are none."""
-        plain = plain_form(text)
-        covered_chars = sum([self._pieces(word)[1] for word in _LANGUAGE_TOKEN.findall(plain)])
-        return covered_chars / max(sum(map(str.isalnum, plain)), covered_chars, 1)
+        plain_text = plain_form(text)
+        covered_chars = sum([self._pieces(word)[1] for word in _LANGUAGE_TOKEN.findall(plain_text)])
+        return covered_chars / max(sum(map(str.isalnum, plain_text)), covered_chars, 1)
 
     def _cut(self, word: str) -> tuple[tuple[int, ...], int]:
         """Return the rows of the pieces of `word`, and how many letters and digits they cover."""
-        size = len(word)
+        word_chars = len(word)
         is_unspaced = _UNSPACED.match(word) is not None
-        pieces: list[int] = []
+        piece_rows: list[int] = []
         start = covered_chars = 0
-        while start < size:
-            head = CONTINUATION if start and not is_unspaced else ""
-            places = self._places(head + _letter_key(word[start]))
-            ends = range(min(size, start + PIECE_CHARS), start, -1) if places else ()
-            end = next((end for end in ends if word[start:end] in places), None)
+        while start < word_chars:
+            prefix = CONTINUATION if start and not is_unspaced else ""
+            row_by_token = self._places(prefix + _letter_key(word[start]))
+            ends = range(min(word_chars, start + PIECE_CHARS), start, -1) if row_by_token else ()
+            end = next((end for end in ends if word[start:end] in row_by_token), None)
             if end is not None:
-                pieces.append(places[word[start:end]])
+                piece_rows.append(row_by_token[word[start:end]])
                 covered_chars += sum(map(str.isalnum, word[start:end]))
             start = end or start + 1
-        return tuple(pieces), covered_chars
+        return tuple(piece_rows), covered_chars
 
     def _places(self, key: str) -> Mapping[str, int]:
         """Return the row of each token of a bucket."""
-        places = self._read.get(key)
-        if places is None:
+        row_by_token = self._read.get(key)
+        if row_by_token is None:
             bucket = self._buckets.get(key)
             words = bucket.lines.decode("utf-8").split("\n") if bucket is not None else ()
-            first = bucket.first if bucket is not None else 0
-            places = self._read[key] = {word: place for place, word in enumerate(words, first)}
-        return places
+            first_row = bucket.first if bucket is not None else 0
+            row_by_token = self._read[key] = {word: row for row, word in enumerate(words, first_row)}
+        return row_by_token
 
 
 class LanguageVectors:
     """A table of piece vectors of many languages, and the vectors of texts computed from it."""
 
     def __init__(self, data: bytes, /) -> None:
-        start = data.index(b"\n") + 1
-        header = json.loads(data[:start])
+        buckets_start = data.index(b"\n") + 1
+        header = json.loads(data[:buckets_start])
         self.version: Final[str] = header["version"]
         buckets: dict[str, TokenBucket] = {}
-        many, end = 0, start
+        token_count, bucket_end = 0, buckets_start
         for key, tokens, size in header["buckets"]:
-            buckets[key] = TokenBucket(many, data[end : end + size])
-            many, end = many + tokens, end + size
+            buckets[key] = TokenBucket(token_count, data[bucket_end : bucket_end + size])
+            token_count, bucket_end = token_count + tokens, bucket_end + size
         self.vocabulary: Final = LanguageVocabulary(buckets)
-        self._factors: Final = np.frombuffer(data, np.uint8, many, end)
-        self._english: Final = np.frombuffer(data, np.int8, many, end + many)
-        self._languages: Final = np.frombuffer(data, np.uint8, many, end + 2 * many)
-        self._halves: Final = np.frombuffer(data, np.uint8, offset=end + 3 * many).reshape(many, DIMENSIONS // 2)
+        self._factors: Final = np.frombuffer(data, np.uint8, token_count, bucket_end)
+        self._english: Final = np.frombuffer(data, np.int8, token_count, bucket_end + token_count)
+        self._languages: Final = np.frombuffer(data, np.uint8, token_count, bucket_end + 2 * token_count)
+        self._halves: Final = np.frombuffer(data, np.uint8, offset=bucket_end + 3 * token_count).reshape(
+            token_count, DIMENSIONS // 2
+        )
 
     @staticmethod
     @cache
@@ -299,8 +305,8 @@ class LanguageVectors:
     def word_sum(self, text: str, /) -> NDArray[np.int64]:
         """Return the sum of the token rows of `text`, without weighting by frequency."""
         halves = self._halves.take(self.vocabulary.rows(text), axis=0)
-        low, high = (np.add.reduce(half, axis=0, dtype=np.int64) for half in (halves & 15, halves >> 4))
-        return np.concatenate((low, high)) - MIDDLE * len(halves)
+        low_sums, high_sums = (np.add.reduce(half, axis=0, dtype=np.int64) for half in (halves & 15, halves >> 4))
+        return np.concatenate((low_sums, high_sums)) - MIDDLE * len(halves)
 
     def is_english(self, text: str, /) -> bool:
         """Return whether the pieces of `text` are as frequent in English as in other languages, or it has none."""
@@ -308,32 +314,36 @@ class LanguageVectors:
 
     def language(self, text: str, /) -> str:
         """Return the code of the likely language of `text`; empty if its pieces do not show one."""
-        marks = self._languages.take(self.vocabulary.rows(text))
-        votes = np.bincount(marks >> 4, weights=marks & 15, minlength=len(LANGUAGE_CODES))
-        best = int(votes.argmax())
-        return LANGUAGE_CODES[best] if votes[best] > 0 else ""
+        language_marks = self._languages.take(self.vocabulary.rows(text))
+        votes = np.bincount(language_marks >> 4, weights=language_marks & 15, minlength=len(LANGUAGE_CODES))
+        best_code = int(votes.argmax())
+        return LANGUAGE_CODES[best_code] if votes[best_code] > 0 else ""
 
     def vector_pair(self, text: str, /) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the vectors of `text` by the English table (0 for other languages) and by this one."""
         rows = self.vocabulary.rows(text)
-        english = TextVectors.load().vector(text) if self._speaks_english(rows) else np.zeros(DIMENSIONS, np.int32)
-        return english, self._sum(rows)
+        english_vector = (
+            TextVectors.load().vector(text) if self._speaks_english(rows) else np.zeros(DIMENSIONS, np.int32)
+        )
+        return english_vector, self._sum(rows)
 
     def _speaks_english(self, rows: Sequence[int]) -> bool:
         return not rows or int(np.add.reduce(self._english.take(rows), dtype=np.int64)) >= 0
 
     def _sum(self, rows: Sequence[int]) -> NDArray[np.int32]:
         halves, factors = self._halves.take(rows, axis=0), self._factors.take(rows).astype(np.int32)
-        low, high = factors @ (halves & 15).astype(np.int32), factors @ (halves >> 4).astype(np.int32)
-        return np.concatenate((low, high)) - np.int32(MIDDLE) * np.add.reduce(factors, dtype=np.int32)
+        low_sums, high_sums = factors @ (halves & 15).astype(np.int32), factors @ (halves >> 4).astype(np.int32)
+        return np.concatenate((low_sums, high_sums)) - np.int32(MIDDLE) * np.add.reduce(factors, dtype=np.int32)
 
 
 def text_codes(texts: Sequence[str], /) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     """Return each text's vector by the English table and by that of all languages, in 8 bits."""
     table = LanguageVectors.load()
     pairs = [table.vector_pair(text) for text in texts]
-    english, languages = (np.array([pair[half] for pair in pairs], np.int32).reshape(-1, DIMENSIONS) for half in (0, 1))
-    return encode_vectors(english), encode_vectors(languages)
+    english_vectors, language_vectors = (
+        np.array([pair[half] for pair in pairs], np.int32).reshape(-1, DIMENSIONS) for half in (0, 1)
+    )
+    return encode_vectors(english_vectors), encode_vectors(language_vectors)
 
 
 def is_english(text: str, /) -> bool:
@@ -366,5 +376,5 @@ def table_version() -> str:
 
 
 def _letter_key(letter: str) -> str:
-    code = ord(letter)
-    return letter if code < _BLOCKED else chr(code - code % BLOCK)
+    code_point = ord(letter)
+    return letter if code_point < _BLOCKED else chr(code_point - code_point % BLOCK)

@@ -96,19 +96,19 @@ class TextScores:
         """No unit has a term in another field, so the best by their body are the best by all."""
         return self.title is None and self.name is None
 
-    def speaking(self, visible: Mask, count: int, /) -> Rows:
-        """Return the rows of `visible` best by their body, including ties with the last."""
+    def speaking(self, is_visible: Mask, count: int, /) -> Rows:
+        """Return the rows of `is_visible` best by their body, including ties with the last."""
         if self.body is None:
             return np.zeros(0, np.int64)
-        rows = ((self.body > 0.0) & visible).nonzero()[0]
+        rows = ((self.body > 0.0) & is_visible).nonzero()[0]
         return rows[highest_values(self.body.take(rows), count)] if len(rows) > count else rows
 
-    def telling(self, eligible: Mask, count: int, /) -> Rows:
-        """Return the rows of `eligible` best by all fields together, including ties with the last."""
-        hit = np.zeros(self.state.columns.size, np.bool_)
-        hit[self.matches.rows] = True
-        hit[self.others] = True
-        rows = (hit & eligible).nonzero()[0]
+    def telling(self, is_eligible: Mask, count: int, /) -> Rows:
+        """Return the rows of `is_eligible` best by all fields together, including ties with the last."""
+        has_match = np.zeros(self.state.columns.size, np.bool_)
+        has_match[self.matches.rows] = True
+        has_match[self.others] = True
+        rows = (has_match & is_eligible).nonzero()[0]
         return rows[highest_values(self._total(rows), count)] if len(rows) > count else rows
 
     def local(self, around: RowNeighbours, /) -> PoolScores:
@@ -119,41 +119,46 @@ class TextScores:
 
     def _total(self, rows: Integers) -> Floats:
         weights = self.query.weights
-        total = scores_at(self.body, rows)
+        weighted_sums = scores_at(self.body, rows)
         for scores, weight in ((self.title, weights.title), (self.name, weights.name)):
             if scores is not None:
-                total = total + weight * scores.take(rows)
-        return total
+                weighted_sums = weighted_sums + weight * scores.take(rows)
+        return weighted_sums
 
     def _spread(self, around: RowNeighbours) -> TermSpread:
         """Return the terms in the units themselves, and for the window those in all lines together."""
-        postings, words, lines, size = self.matches, self.words, around.lines, self.state.columns.size
-        window, context = np.zeros((2, lines.shape[1]))
+        postings, word_count, lines, size = self.matches, self.words, around.lines, self.state.columns.size
+        window_sums, context_sums = np.zeros((2, lines.shape[1]))
         if not len(postings.rows) or not lines.shape[1]:
-            return TermSpread(window, context, window, context)
-        rare = postings.idf.take(postings.terms)
+            return TermSpread(window_sums, context_sums, window_sums, context_sums)
+        term_rarities = postings.idf.take(postings.terms)
         # Related words find a row, but only the word itself counts as matched.
-        itself = postings.rows if postings.exact is None else postings.rows[postings.exact]
-        share = rare if postings.exact is None else rare * np.minimum(postings.counts, 1.0)
-        matched = scores_at(_as_floats(np.bincount(itself, minlength=size)), lines[0])
-        coverage = scores_at(_as_floats(np.bincount(postings.rows, share, size)), lines[0])
-        table, lines = _term_table(size, postings, words, lines)
-        together = table.take(lines, axis=1)
-        total = np.add.reduce(together, axis=1)
+        exact_rows = postings.rows if postings.exact is None else postings.rows[postings.exact]
+        counted_rarities = term_rarities if postings.exact is None else term_rarities * np.minimum(postings.counts, 1.0)
+        matched_counts = scores_at(_as_floats(np.bincount(exact_rows, minlength=size)), lines[0])
+        coverage = scores_at(_as_floats(np.bincount(postings.rows, counted_rarities, size)), lines[0])
+        table, lines = _term_table(size, postings, word_count, lines)
+        line_counts = table.take(lines, axis=1)
+        count_sums = np.add.reduce(line_counts, axis=1)
         # If nothing is counted in part, one of them has a term as soon as all together do.
-        most = total if postings.exact is None else np.maximum.reduce(together, axis=1)
-        k1, rarity = self.query.bm25.k1, postings.idf[:words, None]
+        highest_counts = count_sums if postings.exact is None else np.maximum.reduce(line_counts, axis=1)
+        k1, rarity = self.query.bm25.k1, postings.idf[:word_count, None]
         # A window is one text: the counts of its lines are summed before they saturate.
-        gains = total / (total + window_norm(self.state, self.query, around))
+        gains = count_sums / (count_sums + window_norm(self.state, self.query, around))
         gains *= rarity * (k1 + 1.0)
-        shares = np.minimum(most, 1.0) * rarity
+        shares = np.minimum(highest_counts, 1.0) * rarity
         # Added in the order of the query's terms, as `max_score` does, so that both give the same numbers.
-        for gain, part in zip(gains, shares, strict=True):
-            window += gain
-            context += part
+        for gain, context_share in zip(gains, shares, strict=True):
+            window_sums += gain
+            context_sums += context_share
         idf: list[float] = postings.idf.tolist()
-        of_words = sum(idf[:words])
-        return TermSpread(window, matched, coverage / (of_words + sum(idf[words:])), context / (of_words or 1.0))
+        words_idf = sum(idf[:word_count])
+        return TermSpread(
+            window_sums,
+            matched_counts,
+            coverage / (words_idf + sum(idf[word_count:])),
+            context_sums / (words_idf or 1.0),
+        )
 
 
 def scores_at(scores: Floats | None, rows: Integers, /) -> Floats:
@@ -163,59 +168,61 @@ def scores_at(scores: Floats | None, rows: Integers, /) -> Floats:
 
 def terms_of(state: IndexState, text: str, /) -> QueryTerms:
     """Return the search terms of `text`, with the speakers' names separate."""
-    every = tuple(state.analyser.query_terms(text))
-    names = tuple(term for term in every if _is_name(state, term))
-    return QueryTerms(every, tuple(term for term in every if term not in names) if names else every, names)
+    all_terms = tuple(state.analyser.query_terms(text))
+    names = tuple(term for term in all_terms if _is_name(state, term))
+    return QueryTerms(all_terms, tuple(term for term in all_terms if term not in names) if names else all_terms, names)
 
 
 def read_terms(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> TextScores:
     """Return the scores of `terms` for every row."""
-    related = [kin_of(state, word, query.weights.kin) for word in terms.words]
-    postings = _find_postings(state, terms, related)
-    likely = likely_slips(state, terms, related, postings.counts_of) if query.weights.kin else {}
-    if likely:
-        related = [likely.get(word, others) for word, others in zip(terms.words, related, strict=True)]
+    related_by_word = [kin_of(state, word, query.weights.kin) for word in terms.words]
+    postings = _find_postings(state, terms, related_by_word)
+    slips = likely_slips(state, terms, related_by_word, postings.counts_of) if query.weights.kin else {}
+    if slips:
+        related_by_word = [slips.get(word, others) for word, others in zip(terms.words, related_by_word, strict=True)]
         # Read again only for misspellings, which are rare: most queries need one lookup.
-        postings = _find_postings(state, terms, related)
-    words, every = len(terms.words), len(terms.every)
-    in_body = every + sum(map(len, related))
-    ends = list(accumulate(postings.counts_of, initial=0))
-    body_end, title_end = ends[in_body], ends[-1]
+        postings = _find_postings(state, terms, related_by_word)
+    word_count, term_count = len(terms.words), len(terms.every)
+    body_term_count = term_count + sum(map(len, related_by_word))
+    match_ends = list(accumulate(postings.counts_of, initial=0))
+    body_end, title_end = match_ends[body_term_count], match_ends[-1]
     body_terms = _with_kin(
-        state, _part_found(postings, 0, in_body, 0, body_end), (*related, *({} for _ in terms.names))
+        state, _part_found(postings, 0, body_term_count, 0, body_end), (*related_by_word, *({} for _ in terms.names))
     )
-    body_terms.idf[:words] *= [weight_of(word, query.weights) for word in terms.words]
-    body, name = _body_scores(state, query, body_terms, words)
+    body_terms.idf[:word_count] *= [weight_of(word, query.weights) for word in terms.words]
+    body, name = _body_scores(state, query, body_terms, word_count)
     title = None
     if title_end > body_end:
-        in_title = _part_found(postings, in_body, every, body_end, title_end)
-        title = _field_scores(state, in_title, TextField.TITLE, query.bm25)
-    return TextScores(state, query, body, title, name, words, body_terms, postings.rows[body_end:], related)
+        title_postings = _part_found(postings, body_term_count, term_count, body_end, title_end)
+        title = _field_scores(state, title_postings, TextField.TITLE, query.bm25)
+    return TextScores(
+        state, query, body, title, name, word_count, body_terms, postings.rows[body_end:], related_by_word
+    )
 
 
 def window_norm(state: IndexState, query: IndexQuery, around: RowNeighbours, /) -> Floats:
     """Return the BM25 length normalisation for each column of `around`, read as one text."""
     k1, b = query.bm25.k1, query.bm25.b
-    average = len(around.lines) * state.field_terms[TextField.BODY] / state.field_units[TextField.BODY]
-    return k1 * (1.0 - b) + (k1 * b / average) * around.terms.astype(np.float64)
+    average_length = len(around.lines) * state.field_terms[TextField.BODY] / state.field_units[TextField.BODY]
+    return k1 * (1.0 - b) + (k1 * b / average_length) * around.terms.astype(np.float64)
 
 
 def kin_of(state: IndexState, word: str, weight: float, /) -> Mapping[str, float]:
     """Return the related words of `word` that are not names here, each with its share."""
-    kindred = lexicon_terms.related_stems(word) if weight else None
-    if not kindred:
+    related_stems = lexicon_terms.related_stems(word) if weight else None
+    if not related_stems:
         return {}
     speakers = state.speakers_of
     return {
-        other: weight * kindred[other]
-        for other in state.postings.vocabulary.among(kindred)
+        related_word: weight * related_stems[related_word]
+        for related_word in state.postings.vocabulary.among(related_stems)
         # A related word that is the name of a speaker here means that person.
-        if other not in speakers or not _is_name(state, other)
+        if related_word not in speakers or not _is_name(state, related_word)
     }
 
 
 def likely_slips(
-    state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]], counts: Sequence[int], /
+    state: IndexState, terms: QueryTerms, related_by_word: Sequence[Mapping[str, float]], counts: Sequence[int], /
 ) -> dict[str, dict[str, float]]:
     """Return, for words unknown to the space and the table, the words they probably misspell.
 
@@ -223,12 +230,12 @@ def likely_slips(
     """
     slips: dict[str, dict[str, float]] = {}
     start = 0
-    for word, others in zip(terms.words, related, strict=True):
+    for word, others in zip(terms.words, related_by_word, strict=True):
         end = start + 1 + len(others)
         if not any(counts[start:end]) and not lexicon_terms.is_known_stem(word):
-            near = lexicon_terms.terms_near(word, state.postings.vocabulary.among)
-            if near:
-                slips[word] = dict.fromkeys(near, 1.0)
+            likely_words = lexicon_terms.terms_near(word, state.postings.vocabulary.among)
+            if likely_words:
+                slips[word] = dict.fromkeys(likely_words, 1.0)
         start = end
     return slips
 
@@ -238,55 +245,59 @@ def _is_name(state: IndexState, term: str) -> bool:
     return speakers is not None and any(state.speaker_units[code] for code in speakers)
 
 
-def _find_postings(state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]]) -> FoundPostings:
+def _find_postings(
+    state: IndexState, terms: QueryTerms, related_by_word: Sequence[Mapping[str, float]]
+) -> FoundPostings:
     """Return the postings of the words, each before its related words, and of the names, in texts; then of all in
     titles."""
-    number, units = state.postings.vocabulary.get, state.field_units
-    word_terms = (word for word, others in zip(terms.words, related, strict=True) for word in (word, *others))
-    codes = [code_of(number(term, -1), TextField.BODY) for term in chain(word_terms, terms.names)]
+    term_number, units = state.postings.vocabulary.get, state.field_units
+    word_terms = (word for word, others in zip(terms.words, related_by_word, strict=True) for word in (word, *others))
+    codes = [code_of(term_number(term, -1), TextField.BODY) for term in chain(word_terms, terms.names)]
     has_titles = units[TextField.TITLE]
-    codes += [code_of(number(term, -1), TextField.TITLE) if has_titles else -1 for term in terms.every]
+    codes += [code_of(term_number(term, -1), TextField.TITLE) if has_titles else -1 for term in terms.every]
     return state.postings.find(codes, state.columns.alive if state.columns.dead else None)
 
 
-def _part_found(postings: FoundPostings, first: int, terms: int, start: int, end: int) -> FoundPostings:
-    """Return the matches of `terms` terms from the `first` on, from `start` to `end`."""
-    if not first and end == len(postings.rows):
-        return FoundPostings(postings.terms, postings.rows, postings.counts, postings.counts_of[:terms])
+def _part_found(postings: FoundPostings, first_term: int, term_count: int, start: int, end: int) -> FoundPostings:
+    """Return the matches of `term_count` terms from `first_term` on, from `start` to `end`."""
+    if not first_term and end == len(postings.rows):
+        return FoundPostings(postings.terms, postings.rows, postings.counts, postings.counts_of[:term_count])
     return FoundPostings(
-        postings.terms[start:end] - first,
+        postings.terms[start:end] - first_term,
         postings.rows[start:end],
         postings.counts[start:end],
-        postings.counts_of[first : first + terms],
+        postings.counts_of[first_term : first_term + term_count],
     )
 
 
-def _with_kin(state: IndexState, postings: FoundPostings, related: Sequence[Mapping[str, float]]) -> MatchedTerms:
+def _with_kin(
+    state: IndexState, postings: FoundPostings, related_by_term: Sequence[Mapping[str, float]]
+) -> MatchedTerms:
     """Join each term's rows with those of its related words."""
-    units, holders = state.columns.count, postings.counts_of
-    if not any(related):
-        rare = np.array([inverse_frequency(units, some) for some in holders])
-        return MatchedTerms(postings.terms, postings.rows, postings.counts.astype(np.float64), None, rare)
-    words: list[int] = []
-    counted: list[float] = []
+    units, holder_counts = state.columns.count, postings.counts_of
+    if not any(related_by_term):
+        rarities = np.array([inverse_frequency(units, holder_count) for holder_count in holder_counts])
+        return MatchedTerms(postings.terms, postings.rows, postings.counts.astype(np.float64), None, rarities)
+    word_numbers: list[int] = []
+    counted_shares: list[float] = []
     rarity: list[float] = []
-    for word, others in enumerate(related):
-        own, *theirs = holders[len(words) : len(words) + 1 + len(others)]
-        words += [word] * (1 + len(others))
-        counted += related_shares([own, *theirs], others.values())
+    for word_number, others in enumerate(related_by_term):
+        own_count, *related_counts = holder_counts[len(word_numbers) : len(word_numbers) + 1 + len(others)]
+        word_numbers += [word_number] * (1 + len(others))
+        counted_shares += related_shares([own_count, *related_counts], others.values())
         # One unit may contain several related words, so their sum can exceed the number of units.
-        rarity.append(inverse_frequency(units, own or min(sum(theirs), units)))
-    return _join_rows(state, postings, np.array(words), np.array(counted), np.array(rarity))
+        rarity.append(inverse_frequency(units, own_count or min(sum(related_counts), units)))
+    return _join_rows(state, postings, np.array(word_numbers), np.array(counted_shares), np.array(rarity))
 
 
-def related_shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
+def related_shares(holder_counts: Sequence[int], others: Iterable[float], /) -> list[float]:
     """Return the counts of a word and its related words, which are left out if there are too many."""
-    if sum(holders) <= _KIN_POSTINGS:
+    if sum(holder_counts) <= _KIN_POSTINGS:
         return [1.0, *others]
     return [
         # A share of 1.0 is the word itself, or the word that it misspells, and is never left out.
-        share if spent <= _KIN_POSTINGS or share == 1.0 else 0.0
-        for share, spent in zip((1.0, *others), accumulate(holders), strict=True)
+        share if posting_count <= _KIN_POSTINGS or share == 1.0 else 0.0
+        for share, posting_count in zip((1.0, *others), accumulate(holder_counts), strict=True)
     ]
 
 
@@ -301,77 +312,81 @@ def inverse_frequency(units: int, df: int, /) -> float:
 
 
 def _join_rows(
-    state: IndexState, postings: FoundPostings, words: NDArray[np.int64], counted: Floats, rarity: Floats
+    state: IndexState, postings: FoundPostings, word_numbers: NDArray[np.int64], counted_shares: Floats, rarity: Floats
 ) -> MatchedTerms:
-    """Join the rows of all matches that belong to one of the `words`, each counted by its share."""
-    if not counted.all():
-        is_counted = counted.take(postings.terms) != 0.0
+    """Join the rows of all matches that belong to one of the `word_numbers`, each counted by its share."""
+    if not counted_shares.all():
+        is_counted = counted_shares.take(postings.terms) != 0.0
         postings = FoundPostings(
             postings.terms[is_counted], postings.rows[is_counted], postings.counts[is_counted], postings.counts_of
         )
-    many = len(postings.rows)
-    if not many:
+    match_count = len(postings.rows)
+    if not match_count:
         return MatchedTerms(postings.terms, postings.rows, np.zeros(0), None, rarity)
-    terms, share = words.take(postings.terms), counted.take(postings.terms)
-    size, every = state.columns.size, len(rarity) * state.columns.size
-    places = terms * size + postings.rows
+    terms, match_shares = word_numbers.take(postings.terms), counted_shares.take(postings.terms)
+    row_count, table_size = state.columns.size, len(rarity) * state.columns.size
+    cells = terms * row_count + postings.rows
     # A small table is summed in place. A large one would be mostly zeros, so its positions are sorted instead.
-    if every <= _TABLE:
-        summed = _as_floats(np.bincount(places, share * postings.counts, every))
-        is_exact = np.zeros(every, np.bool_)
-        is_exact[places[share == 1.0]] = True
-        places = summed.nonzero()[0]
-        terms = places // size
-        return MatchedTerms(terms, places - terms * size, summed.take(places), is_exact.take(places), rarity)
+    if table_size <= _TABLE:
+        summed_counts = _as_floats(np.bincount(cells, match_shares * postings.counts, table_size))
+        is_exact = np.zeros(table_size, np.bool_)
+        is_exact[cells[match_shares == 1.0]] = True
+        cells = summed_counts.nonzero()[0]
+        terms = cells // row_count
+        return MatchedTerms(terms, cells - terms * row_count, summed_counts.take(cells), is_exact.take(cells), rarity)
     # A stable order adds the numbers in the order of the terms.
-    bits = many.bit_length()
-    keys = (places << bits) | np.arange(many)
+    match_bits = match_count.bit_length()
+    keys = (cells << match_bits) | np.arange(match_count)
     keys.sort()
-    order, places = keys & ((1 << bits) - 1), keys >> bits
-    heads = np.ones(many, np.bool_)
-    np.not_equal(places[1:], places[:-1], out=heads[1:])
-    groups = heads.cumsum() - 1
-    counts = np.bincount(groups, (share * postings.counts).take(order))
-    exact = np.zeros(len(counts), np.bool_)
-    exact[groups[(share == 1.0).take(order)]] = True
-    firsts = order[heads]
-    return MatchedTerms(terms.take(firsts), postings.rows.take(firsts), _as_floats(counts), exact, rarity)
+    order, cells = keys & ((1 << match_bits) - 1), keys >> match_bits
+    is_group_start = np.ones(match_count, np.bool_)
+    np.not_equal(cells[1:], cells[:-1], out=is_group_start[1:])
+    groups = is_group_start.cumsum() - 1
+    group_counts = np.bincount(groups, (match_shares * postings.counts).take(order))
+    is_group_exact = np.zeros(len(group_counts), np.bool_)
+    is_group_exact[groups[(match_shares == 1.0).take(order)]] = True
+    first_matches = order[is_group_start]
+    return MatchedTerms(
+        terms.take(first_matches), postings.rows.take(first_matches), _as_floats(group_counts), is_group_exact, rarity
+    )
 
 
-def _term_table(size: int, postings: MatchedTerms, words: int, lines: Lines) -> tuple[Floats, Lines]:
-    """Return how much each row (0: none) contains of each of the first `words` terms, and `lines` as rows of that
-    table.
+def _term_table(row_count: int, postings: MatchedTerms, word_count: int, lines: Lines) -> tuple[Floats, Lines]:
+    """Return how much each row (0: none) contains of each of the first `word_count` terms, and `lines` as rows of
+    that table.
 
     Where it would be too large only the rows of `lines` have a place in it.
     """
     terms, rows, counts = postings.terms, postings.rows, postings.counts
-    if words < len(postings.idf):
-        end = int(terms.searchsorted(words))
-        terms, rows, counts = terms[:end], rows[:end], counts[:end]
-    if words * size > _TABLE:
-        numbers = np.zeros(size, np.int32)
-        numbers[lines] = 1
+    if word_count < len(postings.idf):
+        words_end = int(terms.searchsorted(word_count))
+        terms, rows, counts = terms[:words_end], rows[:words_end], counts[:words_end]
+    if word_count * row_count > _TABLE:
+        row_numbers = np.zeros(row_count, np.int32)
+        row_numbers[lines] = 1
         # Row 0 means an absent neighbour and must stay without terms.
-        numbers[0] = 0
-        table_rows = numbers.nonzero()[0]
-        numbers[table_rows] = np.arange(1, len(table_rows) + 1, dtype=np.int32)
-        rows, lines, size = numbers.take(rows), numbers.take(lines), len(table_rows) + 1
-        within = rows.nonzero()[0]
-        terms, rows, counts = terms.take(within), rows.take(within), counts.take(within)
-    table = np.zeros((words, size))
-    table.reshape(-1)[terms * size + rows] = counts
+        row_numbers[0] = 0
+        table_rows = row_numbers.nonzero()[0]
+        row_numbers[table_rows] = np.arange(1, len(table_rows) + 1, dtype=np.int32)
+        rows, lines, row_count = row_numbers.take(rows), row_numbers.take(lines), len(table_rows) + 1
+        kept_matches = rows.nonzero()[0]
+        terms, rows, counts = terms.take(kept_matches), rows.take(kept_matches), counts.take(kept_matches)
+    table = np.zeros((word_count, row_count))
+    table.reshape(-1)[terms * row_count + rows] = counts
     return table, lines
 
 
 def _body_scores(
-    state: IndexState, query: IndexQuery, postings: MatchedTerms, words: int
+    state: IndexState, query: IndexQuery, postings: MatchedTerms, word_count: int
 ) -> tuple[Floats | None, Floats | None]:
     """Return each row's score for the words, and for the names."""
     gains = _term_gains(state, postings, TextField.BODY, query.bm25)
-    if words == len(postings.idf):
+    if word_count == len(postings.idf):
         return _sum_by_row(state, postings.rows, gains), None
-    end = int(postings.terms.searchsorted(words))
-    return _sum_by_row(state, postings.rows[:end], gains[:end]), _sum_by_row(state, postings.rows[end:], gains[end:])
+    words_end = int(postings.terms.searchsorted(word_count))
+    return _sum_by_row(state, postings.rows[:words_end], gains[:words_end]), _sum_by_row(
+        state, postings.rows[words_end:], gains[words_end:]
+    )
 
 
 def _field_scores(
@@ -384,15 +399,15 @@ def _field_scores(
 
 def _term_gains(state: IndexState, postings: MatchedTerms, field: TextField, parameters: Bm25Parameters) -> Floats:
     """Return each row's gain from each of its terms."""
-    average = parameters.length(state.field_terms[field], state.field_units[field])
+    average_length = parameters.length(state.field_terms[field], state.field_units[field])
     k1, b = parameters.k1, parameters.b
-    norm = k1 * (1.0 - b) + (k1 * b / average) * state.columns.lengths(field).take(postings.rows)
-    return (postings.idf * (k1 + 1.0)).take(postings.terms) * (postings.counts / (postings.counts + norm))
+    length_norms = k1 * (1.0 - b) + (k1 * b / average_length) * state.columns.lengths(field).take(postings.rows)
+    return (postings.idf * (k1 + 1.0)).take(postings.terms) * (postings.counts / (postings.counts + length_norms))
 
 
 def _sum_by_row(state: IndexState, rows: Integers, gains: Floats) -> Floats | None:
     return _as_floats(np.bincount(rows, gains, state.columns.size)) if len(rows) else None
 
 
-def _as_floats(sums: NDArray[Any]) -> Floats:
-    return sums
+def _as_floats(float_sums: NDArray[Any]) -> Floats:
+    return float_sums

@@ -47,9 +47,9 @@ class _FieldGain:
 
     def of(self, idf: float, rows: NDArray[np.integer[Any]], counts: NDArray[Any], /) -> Floats:
         k1, b = self.parameters.k1, self.parameters.b
-        norm = k1 * (1.0 - b) + (k1 * b / self.average) * self.lengths[rows]
+        length_norms = k1 * (1.0 - b) + (k1 * b / self.average) * self.lengths[rows]
         counts = counts.astype(np.float64, copy=False)
-        return (idf * (k1 + 1.0)) * (counts / (counts + norm))
+        return (idf * (k1 + 1.0)) * (counts / (counts + length_norms))
 
     def most(self, idf: float, count: float, /) -> float:
         """Return the upper bound of the gain of up to `count` times the term."""
@@ -76,29 +76,29 @@ class QueryWord:
 
     def at(self, rows: Integers, /) -> tuple[Floats, Floats]:
         """Return its count in each of `rows` (ascending), and 1 if that is the word itself."""
-        counts, exact = np.zeros((2, len(rows)))
+        counts, exact_flags = np.zeros((2, len(rows)))
         table_end = 0
         if self.table is not None:
             # The table answers by row number. Only postings after its end have to be searched.
             table_end = int(rows.searchsorted(len(self.table.counts)))
             counts[:table_end] = self.table.counts[rows[:table_end]]
-            exact[:table_end] = counts[:table_end] > 0.0
+            exact_flags[:table_end] = counts[:table_end] > 0.0
         for run in self._behind():
-            first, last = rows.searchsorted((run.rows[0], run.rows[-1] + 1))
-            first = max(first, table_end)
-            candidates = rows[first:last]
+            first_index, last_index = rows.searchsorted((run.rows[0], run.rows[-1] + 1))
+            first_index = max(first_index, table_end)
+            candidates = rows[first_index:last_index]
             # The shorter list is searched for in the longer one.
             if len(candidates) <= len(run.rows):
-                within = run.rows.searchsorted(candidates)
-                places = np.flatnonzero(run.rows[within] == candidates)
-                within = within[places]
+                run_places = run.rows.searchsorted(candidates)
+                candidate_places = np.flatnonzero(run.rows[run_places] == candidates)
+                run_places = run_places[candidate_places]
             else:
-                places = candidates.searchsorted(run.rows)
-                within = np.flatnonzero(candidates.take(places, mode="clip") == run.rows)
-                places = places[within]
-            counts[first + places] = run.counts[within]
-            exact[first + places] = 1.0 if run.exact is None else run.exact[within]
-        return counts, exact
+                candidate_places = candidates.searchsorted(run.rows)
+                run_places = np.flatnonzero(candidates.take(candidate_places, mode="clip") == run.rows)
+                candidate_places = candidate_places[run_places]
+            counts[first_index + candidate_places] = run.counts[run_places]
+            exact_flags[first_index + candidate_places] = 1.0 if run.exact is None else run.exact[run_places]
+        return counts, exact_flags
 
     def _behind(self) -> Sequence[WordHolders]:
         """Return the runs that extend beyond the table."""
@@ -122,20 +122,20 @@ class SkippingScores:
         """No unit has a term in another field, so the best by their body are the best by all."""
         return not any(word.runs for word in (*self.name, *self.title))
 
-    def speaking(self, visible: Mask, count: int, /) -> Rows:
-        """Return the rows of `visible` best by their body, including ties with the last."""
-        rows = self._likely(self.body, visible, count)
+    def speaking(self, is_visible: Mask, count: int, /) -> Rows:
+        """Return the rows of `is_visible` best by their body, including ties with the last."""
+        rows = self._likely(self.body, is_visible, count)
         return rows[highest_values(_sum_words(self.body, rows), count)].astype(np.int64)
 
-    def telling(self, eligible: Mask, count: int, /) -> Rows:
-        """Return the rows of `eligible` best by all fields together, including ties with the last."""
-        rows = self._likely((*self.body, *self.name, *self.title), eligible, count)
+    def telling(self, is_eligible: Mask, count: int, /) -> Rows:
+        """Return the rows of `is_eligible` best by all fields together, including ties with the last."""
+        rows = self._likely((*self.body, *self.name, *self.title), is_eligible, count)
         return rows[highest_values(self._total(rows), count)].astype(np.int64)
 
     def local(self, around: RowNeighbours, /) -> PoolScores:
         """Return the scores of the first line of `around`, whose rows ascend."""
-        rows, inverse = np.unique(around.lines, return_inverse=True)
-        inverse = inverse.reshape(around.lines.shape)
+        rows, place_in_rows = np.unique(around.lines, return_inverse=True)
+        place_in_rows = place_in_rows.reshape(around.lines.shape)
         body_counts = [(word, word.at(rows)) for word in self.body]
         body = np.zeros(len(rows))
         for word, (counts, _) in body_counts:
@@ -146,75 +146,80 @@ class SkippingScores:
             _add_counts(name, word, rows, counts)
         pool = around.lines[0]
         title = _sum_words(self.title, pool)
-        body, name = body[inverse], name[inverse[0]]
-        return PoolScores(body, title, name, self._spread(around, inverse, body_counts, name_counts))
+        body, name = body[place_in_rows], name[place_in_rows[0]]
+        return PoolScores(body, title, name, self._spread(around, place_in_rows, body_counts, name_counts))
 
     def _spread(
         self,
         around: RowNeighbours,
-        inverse: NDArray[np.intp],
+        place_in_rows: NDArray[np.intp],
         body_counts: Sequence[tuple[QueryWord, tuple[Floats, Floats]]],
         name_counts: Sequence[tuple[QueryWord, tuple[Floats, Floats]]],
     ) -> TermSpread:
-        window, matched, coverage, context = np.zeros((4, around.lines.shape[1]))
+        window, matched_counts, coverage, context = np.zeros((4, around.lines.shape[1]))
         if not any(word.runs for word in (*self.body, *self.name)) or not around.lines.shape[1]:
-            return TermSpread(window, matched, coverage, context)
-        norm, k1 = bm25.window_norm(self.state, self.query, around), self.query.bm25.k1
-        for word, (counts, exact) in body_counts:
+            return TermSpread(window, matched_counts, coverage, context)
+        length_norms, k1 = bm25.window_norm(self.state, self.query, around), self.query.bm25.k1
+        for word, (counts, exact_flags) in body_counts:
             if word.runs:
-                together = counts[inverse]
-                context += word.idf * np.minimum(together.max(axis=0), 1.0)
-                window += (word.idf * (k1 + 1.0)) * ((total := together.sum(axis=0)) / (total + norm))
-                coverage += word.idf * np.minimum(together[0], 1.0)
-                matched += exact[inverse[0]]
-        for word, (counts, exact) in name_counts:
+                line_counts = counts[place_in_rows]
+                context += word.idf * np.minimum(line_counts.max(axis=0), 1.0)
+                window += (word.idf * (k1 + 1.0)) * (
+                    (count_sums := line_counts.sum(axis=0)) / (count_sums + length_norms)
+                )
+                coverage += word.idf * np.minimum(line_counts[0], 1.0)
+                matched_counts += exact_flags[place_in_rows[0]]
+        for word, (counts, exact_flags) in name_counts:
             if word.runs:
-                coverage += word.idf * np.minimum(counts[inverse[0]], 1.0)
-                matched += exact[inverse[0]]
-        words = sum(word.idf for word in self.body)
-        every = words + sum(word.idf for word in self.name)
-        return TermSpread(window, matched, coverage / every, context / (words or 1.0))
+                coverage += word.idf * np.minimum(counts[place_in_rows[0]], 1.0)
+                matched_counts += exact_flags[place_in_rows[0]]
+        words_idf = sum(word.idf for word in self.body)
+        terms_idf = words_idf + sum(word.idf for word in self.name)
+        return TermSpread(window, matched_counts, coverage / terms_idf, context / (words_idf or 1.0))
 
     def _total(self, rows: NDArray[np.int32]) -> Floats:
-        total = _sum_words(self.body, rows)
+        weighted_sums = _sum_words(self.body, rows)
         weights = self.query.weights
         for words, weight in ((self.title, weights.title), (self.name, weights.name)):
             if words:
-                total = total + weight * _sum_words(words, rows)
-        return total
+                weighted_sums = weighted_sums + weight * _sum_words(words, rows)
+        return weighted_sums
 
     def _likely(self, words: Sequence[QueryWord], eligible: Mask, limit: int) -> NDArray[np.int32]:
         """Return, ascending, all `eligible` rows that can be among the `limit` best by `words`, and few others."""
         # The rarest words come first: they raise the floor fastest, and the longest postings may never be read.
-        ordered = sorted(((word.most, word) for word in words if word.runs), key=lambda pair: -pair[0])
-        remaining = sum(most for most, _ in ordered)
-        floor, count = 0.0, 0
-        fresh: list[NDArray[np.int32]] = []
+        words_by_gain = sorted(
+            ((word.most, word) for word in words if word.runs), key=lambda gain_and_word: -gain_and_word[0]
+        )
+        remaining_gain = sum(word_gain for word_gain, _ in words_by_gain)
+        least_sum, row_count = 0.0, 0
+        new_rows: list[NDArray[np.int32]] = []
         sums = self.state.sums()
         try:
-            for most, word in ordered:
-                # A row without any of the words read so far gains at most `remaining`, which is below the floor.
-                if count >= limit and remaining * (1.0 + _SAFE) < floor:
+            for word_gain, word in words_by_gain:
+                # A row without any of the words read so far gains at most `remaining_gain`, which is below the
+                # floor.
+                if row_count >= limit and remaining_gain * (1.0 + _SAFE) < least_sum:
                     break
                 for run in word.runs:
-                    within = eligible[run.rows]
-                    rows, counts = run.rows[within], run.counts[within]
-                    before = sums[rows]
+                    is_eligible = eligible[run.rows]
+                    rows, counts = run.rows[is_eligible], run.counts[is_eligible]
+                    sums_before = sums[rows]
                     # A sum of 0 means a row seen for the first time, because skipping is valid only if all gains are
                     # positive.
-                    fresh.append(rows[before == 0.0])
-                    count += len(fresh[-1])
-                    sums[rows] = before + word.gains.weight * word.gains.of(word.idf, rows, counts)
-                remaining -= most
-                if count > limit:
-                    floor = edge_value(np.concatenate([sums[rows] for rows in fresh]), limit)
-            rows_above = np.concatenate([np.zeros(0, np.int32), *fresh])
+                    new_rows.append(rows[sums_before == 0.0])
+                    row_count += len(new_rows[-1])
+                    sums[rows] = sums_before + word.gains.weight * word.gains.of(word.idf, rows, counts)
+                remaining_gain -= word_gain
+                if row_count > limit:
+                    least_sum = edge_value(np.concatenate([sums[rows] for rows in new_rows]), limit)
+            rows_above = np.concatenate([np.zeros(0, np.int32), *new_rows])
             # Rows that all remaining words together could not lift to the floor are dropped. `_SAFE` covers rounding.
-            if count > limit:
-                rows_above = rows_above[sums[rows_above] + remaining >= floor * (1.0 - _SAFE)]
+            if row_count > limit:
+                rows_above = rows_above[sums[rows_above] + remaining_gain >= least_sum * (1.0 - _SAFE)]
         finally:
             # The array is shared by all searches of this state. Clearing it whole would touch every row.
-            for rows in fresh:
+            for rows in new_rows:
                 sums[rows] = 0.0
         return np.sort(rows_above)
 
@@ -222,29 +227,29 @@ class SkippingScores:
 def read_skipping(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> SkippingScores:
     """Return the scores of `terms` for every row."""
     weights = query.weights
-    related = [bm25.kin_of(state, word, weights.kin) for word in terms.words]
-    groups = _word_groups(state, terms, related)
-    counts = [postings.living for group in groups for postings in group]
-    slips = bm25.likely_slips(state, terms, related, counts) if weights.kin else {}
+    related_by_word = [bm25.kin_of(state, word, weights.kin) for word in terms.words]
+    groups = _word_groups(state, terms, related_by_word)
+    living_counts = [postings.living for group in groups for postings in group]
+    slips = bm25.likely_slips(state, terms, related_by_word, living_counts) if weights.kin else {}
     if slips:
-        related = [slips.get(word, others) for word, others in zip(terms.words, related, strict=True)]
-        groups = _word_groups(state, terms, related)
-    body, name = (
+        related_by_word = [slips.get(word, others) for word, others in zip(terms.words, related_by_word, strict=True)]
+        groups = _word_groups(state, terms, related_by_word)
+    body_gain, name_gain = (
         _field_gain(state, TextField.BODY, query.bm25, 1.0),
         _field_gain(state, TextField.BODY, query.bm25, weights.name),
     )
-    title = _field_gain(state, TextField.TITLE, query.bm25, weights.title)
-    titled = _query_words(state, terms.every, TextField.TITLE, title)
+    title_gain = _field_gain(state, TextField.TITLE, query.bm25, weights.title)
+    title_words = _query_words(state, terms.every, TextField.TITLE, title_gain)
     return SkippingScores(
         state,
         query,
         body=[
-            _join_kin(state, group, others, body, bm25.weight_of(word, weights))
-            for word, group, others in zip(terms.words, groups, related, strict=True)
+            _join_kin(state, group, others, body_gain, bm25.weight_of(word, weights))
+            for word, group, others in zip(terms.words, groups, related_by_word, strict=True)
         ],
-        name=_query_words(state, terms.names, TextField.BODY, name),
-        title=titled,
-        related=related,
+        name=_query_words(state, terms.names, TextField.BODY, name_gain),
+        title=title_words,
+        related=related_by_word,
     )
 
 
@@ -262,24 +267,24 @@ def _living_postings(state: IndexState, terms: Sequence[str], field: TextField) 
     runs_by_code = state.postings.runs(codes)
     # Dead rows stay in postings until a merge, but do not make a word more frequent.
     if state.columns.dead:
-        living = [sum(int(np.count_nonzero(alive[run.rows])) for run in runs) for runs in runs_by_code]
+        living_counts = [sum(int(np.count_nonzero(alive[run.rows])) for run in runs) for runs in runs_by_code]
     else:
-        living = [sum(len(run.rows) for run in runs) for runs in runs_by_code]
-    return list(map(_TermPostings, codes, runs_by_code, living))
+        living_counts = [sum(len(run.rows) for run in runs) for runs in runs_by_code]
+    return list(map(_TermPostings, codes, runs_by_code, living_counts))
 
 
 def _word_groups(
-    state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]]
+    state: IndexState, terms: QueryTerms, related_by_word: Sequence[Mapping[str, float]]
 ) -> list[list[_TermPostings]]:
     """Return the postings of each word, before those of its related words."""
-    groups = [(word, *others) for word, others in zip(terms.words, related, strict=True)]
-    postings = iter(_living_postings(state, [term for group in groups for term in group], TextField.BODY))
-    return [[next(postings) for _ in group] for group in groups]
+    term_groups = [(word, *others) for word, others in zip(terms.words, related_by_word, strict=True)]
+    postings = iter(_living_postings(state, [term for group in term_groups for term in group], TextField.BODY))
+    return [[next(postings) for _ in group] for group in term_groups]
 
 
 def _field_gain(state: IndexState, field: TextField, parameters: Bm25Parameters, weight: float) -> _FieldGain:
-    average = parameters.length(state.field_terms[field], state.field_units[field])
-    return _FieldGain(state.columns.lengths(field), average, parameters, weight)
+    average_length = parameters.length(state.field_terms[field], state.field_units[field])
+    return _FieldGain(state.columns.lengths(field), average_length, parameters, weight)
 
 
 def _query_words(state: IndexState, terms: Sequence[str], field: TextField, gains: _FieldGain) -> list[QueryWord]:
@@ -305,36 +310,42 @@ def _join_kin(
     state: IndexState, group: Sequence[_TermPostings], others: Mapping[str, float], gains: _FieldGain, weight: float
 ) -> QueryWord:
     """Return a word joined with its related words."""
-    own, *kin = group
+    own_postings, *related_postings = group
     shares = bm25.related_shares([postings.living for postings in group], others.values())
-    counted = [(postings, share) for postings, share in zip(kin, shares[1:], strict=True) if share and postings.living]
-    theirs = sum(postings.living for postings in kin)
-    idf = weight * bm25.inverse_frequency(state.columns.count, own.living or min(theirs, state.columns.count))
-    if not counted:
-        return _query_word(state, own, idf, gains)
-    sure = np.zeros(state.columns.size, np.bool_)
-    fresh: list[NDArray[np.int32]] = []
+    counted_postings = [
+        (postings, share)
+        for postings, share in zip(related_postings, shares[1:], strict=True)
+        if share and postings.living
+    ]
+    related_count = sum(postings.living for postings in related_postings)
+    idf = weight * bm25.inverse_frequency(
+        state.columns.count, own_postings.living or min(related_count, state.columns.count)
+    )
+    if not counted_postings:
+        return _query_word(state, own_postings, idf, gains)
+    is_exact = np.zeros(state.columns.size, np.bool_)
+    new_rows: list[NDArray[np.int32]] = []
     sums = state.sums()
-    for postings, share in ((own, 1.0), *counted):
+    for postings, share in ((own_postings, 1.0), *counted_postings):
         for run in postings.runs:
-            before = sums[run.rows]
-            fresh.append(run.rows[before == 0.0])
-            sums[run.rows] = before + share * run.counts
+            sums_before = sums[run.rows]
+            new_rows.append(run.rows[sums_before == 0.0])
+            sums[run.rows] = sums_before + share * run.counts
             if share == 1.0:
-                sure[run.rows] = True
-    rows = np.sort(np.concatenate(fresh))
+                is_exact[run.rows] = True
+    rows = np.sort(np.concatenate(new_rows))
     counts = sums[rows]
     sums[rows] = 0.0
-    return QueryWord([WordHolders(rows, counts, sure[rows])], idf, gains)
+    return QueryWord([WordHolders(rows, counts, is_exact[rows])], idf, gains)
 
 
 def _sum_words(words: Sequence[QueryWord], rows: Integers) -> Floats:
-    total = np.zeros(len(rows))
+    gains = np.zeros(len(rows))
     for word in words if len(rows) else ():
-        _add_counts(total, word, rows, word.at(rows)[0])
-    return total
+        _add_counts(gains, word, rows, word.at(rows)[0])
+    return gains
 
 
-def _add_counts(total: Floats, word: QueryWord, rows: Integers, counts: Floats) -> None:
+def _add_counts(gains: Floats, word: QueryWord, rows: Integers, counts: Floats) -> None:
     places = np.flatnonzero(counts)
-    total[places] += word.gains.of(word.idf, rows[places], counts[places])
+    gains[places] += word.gains.of(word.idf, rows[places], counts[places])

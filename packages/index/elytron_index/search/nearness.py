@@ -48,39 +48,39 @@ def best_rows(state: IndexState, pool: Rows, score: Floats, limit: int, /) -> Ro
     Order: score, newer, later in the journal, later in the thread, then ref and part. It is total, so that equal scores
     never depend on where a unit is kept.
     """
-    best = np.arange(len(pool)) if len(pool) <= limit else (score >= edge_value(score, limit)).nonzero()[0]
-    values = score.take(best)
-    places = values.argsort()[::-1]
-    ordered = values.take(places)
+    best_places = np.arange(len(pool)) if len(pool) <= limit else (score >= edge_value(score, limit)).nonzero()[0]
+    values = score.take(best_places)
+    descending = values.argsort()[::-1]
+    ordered_values = values.take(descending)
     # Only equal scores need the further keys, and refs are expensive to read.
-    if len(best) <= limit and (ordered[1:] < ordered[:-1]).all():
-        return best.take(places)
+    if len(best_places) <= limit and (ordered_values[1:] < ordered_values[:-1]).all():
+        return best_places.take(descending)
     return _best_of_equals(state, pool, score, limit)
 
 
 def _best_of_equals(state: IndexState, pool: Rows, score: Floats, limit: int) -> Rows:
     columns = state.columns
-    best = np.arange(len(pool))
-    sure: list[Rows] = []
+    best_places = np.arange(len(pool))
+    sure_places: list[Rows] = []
     # Narrowed key by key, so that refs are read for few rows.
     for key in (score, columns.times(pool), columns.sequence[pool], columns.order[pool]):
-        missing_count = limit - sum(map(len, sure))
-        if len(best) <= missing_count:
+        missing_count = limit - sum(map(len, sure_places))
+        if len(best_places) <= missing_count:
             break
-        values = key[best]
-        least = np.partition(values, len(values) - missing_count)[len(values) - missing_count]
-        sure.append(best[values > least])
-        best = best[values == least]
-    best = np.concatenate((*sure, best))
-    rows = pool[best]
-    times = (columns.times(rows), columns.sequence[rows], columns.order[rows])
-    keys = (-score[best], *(-key for key in times), np.arange(len(rows)))
-    ordered: list[tuple[float, int, int, int, int]] = sorted(zip(*(key.tolist() for key in keys), strict=True))
-    if any(former[:4] == latter[:4] for former, latter in pairwise(ordered)):
+        values = key[best_places]
+        least_value = np.partition(values, len(values) - missing_count)[len(values) - missing_count]
+        sure_places.append(best_places[values > least_value])
+        best_places = best_places[values == least_value]
+    best_places = np.concatenate((*sure_places, best_places))
+    rows = pool[best_places]
+    tie_breakers = (columns.times(rows), columns.sequence[rows], columns.order[rows])
+    keys = (-score[best_places], *(-key for key in tie_breakers), np.arange(len(rows)))
+    ordered_keys: list[tuple[float, int, int, int, int]] = sorted(zip(*(key.tolist() for key in keys), strict=True))
+    if any(former[:4] == latter[:4] for former, latter in pairwise(ordered_keys)):
         # Only equal ones are ordered by their ref.
         refs, parts = state.refs.of(rows), whole_numbers(columns.part[rows])
-        ordered.sort(key=lambda key: (*key[:4], refs[key[4]], parts[key[4]]))
-    return best[[key[4] for key in ordered[:limit]]]
+        ordered_keys.sort(key=lambda key: (*key[:4], refs[key[4]], parts[key[4]]))
+    return best_places[[key[4] for key in ordered_keys[:limit]]]
 
 
 def best_three(values: Floats, threads: Lines, sizes: Lines, /) -> Floats:
@@ -93,17 +93,17 @@ def best_three(values: Floats, threads: Lines, sizes: Lines, /) -> Floats:
     # A single sort suffices: a non-negative float32 sorts as its bits do, after its thread's number.
     keys = (threads.astype(np.uint64) << _BITS) | values.astype(np.float32).view(np.uint32)
     keys.sort(axis=1)
-    owners = keys[0] >> _BITS
-    is_last = np.ones(len(owners), np.bool_)
-    np.not_equal(owners[1:], owners[:-1], out=is_last[:-1])
-    ends = is_last.nonzero()[0]
-    places, thread_numbers = ends - _BACK, owners.take(ends)
-    best = keys.take(places, axis=1, mode="wrap").astype(np.uint32).view(np.float32).astype(np.float64)
+    key_threads = keys[0] >> _BITS
+    is_last = np.ones(len(key_threads), np.bool_)
+    np.not_equal(key_threads[1:], key_threads[:-1], out=is_last[:-1])
+    thread_ends = is_last.nonzero()[0]
+    top_places, thread_numbers = thread_ends - _BACK, key_threads.take(thread_ends)
+    top_values = keys.take(top_places, axis=1, mode="wrap").astype(np.uint32).view(np.float32).astype(np.float64)
     # A thread of fewer than three units would extend into the thread before it.
-    best *= places > np.concatenate(((-1,), ends[:-1]))
-    of_thread = np.zeros((len(values), int(thread_numbers[-1]) + 1))
-    of_thread[:, thread_numbers.astype(np.int64)] = np.add.reduce(best, axis=1)
-    means = of_thread.take(threads, axis=1) / sizes
+    top_values *= top_places > np.concatenate(((-1,), thread_ends[:-1]))
+    sums_by_thread = np.zeros((len(values), int(thread_numbers[-1]) + 1))
+    sums_by_thread[:, thread_numbers.astype(np.int64)] = np.add.reduce(top_values, axis=1)
+    means = sums_by_thread.take(threads, axis=1) / sizes
     # Thread 0 means no thread: its units were summed as if they were one.
     if not thread_numbers[0]:
         np.copyto(means, values, where=threads == 0)
@@ -115,9 +115,9 @@ def edge_value(values: Floats, count: int, /) -> float:
     if len(values) >= _MANY:
         # A sample estimates the upper end; if it is wrong, all are read.
         sample = np.sort(values[:: len(values) // _SAMPLED])
-        likely = values[values >= sample[-max(1, len(sample) * 4 * count // len(values))]]
-        if len(likely) >= count:
-            values = likely
+        likely_values = values[values >= sample[-max(1, len(sample) * 4 * count // len(values))]]
+        if len(likely_values) >= count:
+            values = likely_values
     return float(np.partition(values, len(values) - count)[len(values) - count])
 
 
@@ -126,14 +126,18 @@ def highest_values(values: Floats, count: int, /) -> Mask | slice:
     return slice(None) if len(values) <= count else values >= edge_value(values, count)
 
 
-def likely_edge(values: NDArray[np.floating[Any]], eligible: Mask, count: int, /) -> float | None:
-    """Return a value that slightly more than `count` of the `eligible` ones probably reach; None if all may."""
-    step = len(values) // _SAMPLED
+def likely_edge(values: NDArray[np.floating[Any]], is_eligible: Mask, count: int, /) -> float | None:
+    """Return a value that slightly more than `count` of the `is_eligible` ones probably reach; None if all may."""
+    sample_step = len(values) // _SAMPLED
     if len(values) < _MANY:
         return None
-    sample = values[::step][eligible[::step]]
-    rank = 1 + 4 * count // step
-    return float(np.partition(sample, len(sample) - rank)[len(sample) - rank]) if len(sample) > rank else None
+    sample = values[::sample_step][is_eligible[::sample_step]]
+    sample_rank = 1 + 4 * count // sample_step
+    return (
+        float(np.partition(sample, len(sample) - sample_rank)[len(sample) - sample_rank])
+        if len(sample) > sample_rank
+        else None
+    )
 
 
 _ROUGH: Final = 0.03
@@ -155,18 +159,18 @@ class SmallNearness:
 
     __slots__ = ("_compared", "_measured", "_rows", "_vectors", "lowest")
 
-    def __init__(self, vectors: ModelVectors, measured: MeasuredQuery, compared: Mask, /) -> None:
+    def __init__(self, vectors: ModelVectors, measured_query: MeasuredQuery, is_compared: Mask, /) -> None:
         self._vectors = vectors
-        self._measured = measured
-        self._compared = compared
-        self._rows: Rows = compared.nonzero()[0]
+        self._measured = measured_query
+        self._compared = is_compared
+        self._rows: Rows = is_compared.nonzero()[0]
         self.lowest = self._find_lowest()
         """The lowest cosine of all, exactly."""
 
-    def nearest(self, eligible: Mask, count: int, /) -> Rows:
-        """Return the roughly `count` nearest of the rows `eligible`, including ties with the last."""
-        rows: Rows = (eligible & self._compared).nonzero()[0]
-        return _nearest_rows(rows, self._measured.rough.take(rows), count, self.lowest)
+    def nearest(self, is_eligible: Mask, count: int, /) -> Rows:
+        """Return the roughly `count` nearest of the rows `is_eligible`, including ties with the last."""
+        compared_rows: Rows = (is_eligible & self._compared).nonzero()[0]
+        return _nearest_rows(compared_rows, self._measured.rough.take(compared_rows), count, self.lowest)
 
     def above(self, around: RowNeighbours, /) -> Floats:
         """Return for each row of `around` the cosine above the lowest: exact for those of its first line, the pool.
@@ -174,26 +178,26 @@ class SmallNearness:
         It is 0 if there is nothing to compare.
         """
         pool = around.lines[0]
-        above = self._measured.rough - self.lowest
-        above[pool] = self._exact(pool) - self.lowest
-        np.maximum(above, 0.0, out=above)
-        above *= self._compared
-        return above.take(around.lines)
+        cosines_above = self._measured.rough - self.lowest
+        cosines_above[pool] = self._exact(pool) - self.lowest
+        np.maximum(cosines_above, 0.0, out=cosines_above)
+        cosines_above *= self._compared
+        return cosines_above.take(around.lines)
 
     def _find_lowest(self) -> float:
-        measured, rows = self._measured, self._rows
-        if measured.exact is not None:
-            return float(np.minimum.reduce(measured.exact.take(rows)))
-        rough = measured.rough.take(rows)
-        low: Rows = (rough <= np.minimum.reduce(rough) + _ROUGH).nonzero()[0]
-        low = low[highest_values(-rough.take(low), _LOWEST)]
-        return float(np.minimum.reduce(self._vectors.exact(measured.query, rows.take(low))))
+        measured_query, rows = self._measured, self._rows
+        if measured_query.exact is not None:
+            return float(np.minimum.reduce(measured_query.exact.take(rows)))
+        rough_cosines = measured_query.rough.take(rows)
+        low_places: Rows = (rough_cosines <= np.minimum.reduce(rough_cosines) + _ROUGH).nonzero()[0]
+        low_places = low_places[highest_values(-rough_cosines.take(low_places), _LOWEST)]
+        return float(np.minimum.reduce(self._vectors.exact(measured_query.query, rows.take(low_places))))
 
     def _exact(self, rows: NDArray[np.integer]) -> Floats:
-        measured = self._measured
-        if measured.exact is not None:
-            return measured.exact.take(rows)
-        return self._vectors.exact(measured.query, rows)
+        measured_query = self._measured
+        if measured_query.exact is not None:
+            return measured_query.exact.take(rows)
+        return self._vectors.exact(measured_query.query, rows)
 
 
 class LargeNearness:
@@ -201,27 +205,30 @@ class LargeNearness:
 
     __slots__ = ("_compared", "_dots", "_factor", "_products", "_query", "_vectors", "lowest")
 
-    def __init__(self, vectors: ModelVectors, scanned: ScannedQuery, compared: Mask, /) -> None:
+    def __init__(self, vectors: ModelVectors, scanned_query: ScannedQuery, is_compared: Mask, /) -> None:
         self._vectors = vectors
-        self._query = scanned.query
-        self._compared = compared
-        self._factor = scanned.query.peak * ROUGH_STEP
-        self._dots, self._products = scanned.dots, scanned.products
+        self._query = scanned_query.query
+        self._compared = is_compared
+        self._factor = scanned_query.query.peak * ROUGH_STEP
+        self._dots, self._products = scanned_query.dots, scanned_query.products
         self.lowest = self._find_lowest()
         """The lowest cosine of all, exactly."""
 
     def nearest(self, rows_mask: Mask, count: int, /) -> Rows:
         """Return the roughly `count` nearest of the rows `rows_mask`, including ties with the last."""
-        eligible = rows_mask & self._compared
-        likely = likely_edge(self._products, eligible, count)
-        rows = np.flatnonzero(eligible if likely is None else self._products >= likely)
-        if likely is not None:
-            rows = rows[eligible[rows]]
+        is_eligible = rows_mask & self._compared
+        guessed_edge = likely_edge(self._products, is_eligible, count)
+        rows = np.flatnonzero(is_eligible if guessed_edge is None else self._products >= guessed_edge)
+        if guessed_edge is not None:
+            rows = rows[is_eligible[rows]]
             # Products are in single precision, so only those clearly above the guess are certain.
-            sure = likely + abs(likely) * _SLACK
+            certain_edge = guessed_edge + abs(guessed_edge) * _SLACK
             # The guess is made from a sample. If it was too high, all eligible rows are read.
-            if likely * self._factor <= self.lowest + _SLACK or np.count_nonzero(self._products[rows] > sure) < count:
-                rows = np.flatnonzero(eligible)
+            if (
+                guessed_edge * self._factor <= self.lowest + _SLACK
+                or np.count_nonzero(self._products[rows] > certain_edge) < count
+            ):
+                rows = np.flatnonzero(is_eligible)
         return _nearest_rows(rows, self._rough(rows), count, self.lowest)
 
     def above(self, around: RowNeighbours, /) -> Floats:
@@ -230,31 +237,33 @@ class LargeNearness:
         It is 0 if there is nothing to compare.
         """
         pool, lines = around.lines[0], around.lines
-        exact = np.maximum(self._vectors.exact(self._query, pool) - self.lowest, 0.0)
+        exact_cosines = np.maximum(self._vectors.exact(self._query, pool) - self.lowest, 0.0)
         rows = lines.ravel()
         cosines = np.maximum(self._rough(rows) - self.lowest, 0.0)
         if len(pool):
             # Neighbours that are in the pool themselves use the exact cosine. The rows of a pool ascend.
-            places = pool.searchsorted(rows)
-            within = np.flatnonzero(pool.take(places, mode="clip") == rows)
-            cosines[within] = exact[places[within]]
+            pool_places = pool.searchsorted(rows)
+            neighbours_in_pool = np.flatnonzero(pool.take(pool_places, mode="clip") == rows)
+            cosines[neighbours_in_pool] = exact_cosines[pool_places[neighbours_in_pool]]
         cosines[~self._compared[rows]] = 0.0
         return cosines.reshape(lines.shape)
 
     def _find_lowest(self) -> float:
-        values = self._products
-        least = int(values.argmin())
+        products = self._products
+        least_row = int(products.argmin())
         # Hidden rows and row 0 were scanned too. The copy without them is made only if one of them is the lowest.
-        if not self._compared[least]:
-            values = np.where(self._compared, values, np.inf).astype(values.dtype, copy=False)
-            least = int(values.argmin())
-        edge = float(values[least])
-        low = np.flatnonzero(values <= edge + _ROUGH / self._factor + _SLACK * (abs(edge) + _ROUGH / self._factor))
-        low = low[self._compared[low]]
-        rough = self._rough(low)
-        near = rough <= rough.min() + _ROUGH
-        low = low[near][highest_values(-rough[near], _LOWEST)]
-        return float(self._vectors.exact(self._query, low).min())
+        if not self._compared[least_row]:
+            products = np.where(self._compared, products, np.inf).astype(products.dtype, copy=False)
+            least_row = int(products.argmin())
+        least_product = float(products[least_row])
+        low_rows = np.flatnonzero(
+            products <= least_product + _ROUGH / self._factor + _SLACK * (abs(least_product) + _ROUGH / self._factor)
+        )
+        low_rows = low_rows[self._compared[low_rows]]
+        rough_cosines = self._rough(low_rows)
+        is_near = rough_cosines <= rough_cosines.min() + _ROUGH
+        low_rows = low_rows[is_near][highest_values(-rough_cosines[is_near], _LOWEST)]
+        return float(self._vectors.exact(self._query, low_rows).min())
 
     def _rough(self, rows: NDArray[np.integer]) -> Floats:
         """Return a cosine, accurate to some thousandths, for each of `rows`."""
@@ -264,34 +273,39 @@ class LargeNearness:
 Nearness = SmallNearness | LargeNearness
 
 
-def query_nearness(state: IndexState, query: IndexQuery, sight: VisibleRows, /) -> Nearness | None:
-    """Return the nearness of the units in `sight` to the vector of `query`; None if there is nothing to compare."""
+def query_nearness(state: IndexState, query: IndexQuery, visible_rows: VisibleRows, /) -> Nearness | None:
+    """Return the nearness of the units in `visible_rows` to the vector of `query`; None if there is nothing to
+    compare."""
     if query.vector is None:
         return None
     model = query.vector[0]
     vectors = state.vectors.models.get(model)
     # A recall searches several planes with one vector, so the last scan is cached with the state.
-    scanned = state.scanned if state.scanned is not None and state.scanned.vector == query.vector else None
-    query_code = scanned.query if scanned is not None else state.vectors.parse(query.vector, {}, field="query vector")
-    compared = sight.compared(model, vectors) if vectors is not None else None
-    if vectors is None or compared is None:
+    scanned_query = state.scanned if state.scanned is not None and state.scanned.vector == query.vector else None
+    query_code = (
+        scanned_query.query
+        if scanned_query is not None
+        else state.vectors.parse(query.vector, {}, field="query vector")
+    )
+    is_compared = visible_rows.compared(model, vectors) if vectors is not None else None
+    if vectors is None or is_compared is None:
         return None
-    size = state.columns.size
-    if scanned is None and size < LARGE:
-        scanned = vectors.measure(query.vector, query_code, size, whole=WHOLE)
-    elif scanned is None:
-        scanned = ScannedQuery(query.vector, query_code, *vectors.scan(query_code, size))
-    state.scanned = scanned
-    if isinstance(scanned, MeasuredQuery):
-        return SmallNearness(vectors, scanned, compared)
-    return LargeNearness(vectors, scanned, compared)
+    row_count = state.columns.size
+    if scanned_query is None and row_count < LARGE:
+        scanned_query = vectors.measure(query.vector, query_code, row_count, whole=WHOLE)
+    elif scanned_query is None:
+        scanned_query = ScannedQuery(query.vector, query_code, *vectors.scan(query_code, row_count))
+    state.scanned = scanned_query
+    if isinstance(scanned_query, MeasuredQuery):
+        return SmallNearness(vectors, scanned_query, is_compared)
+    return LargeNearness(vectors, scanned_query, is_compared)
 
 
-def _nearest_rows(rows: Rows, rough: Floats, count: int, lowest: float) -> Rows:
+def _nearest_rows(rows: Rows, rough_cosines: Floats, count: int, lowest_cosine: float) -> Rows:
     """Return the `count` nearest of `rows`, including ties with the last; those not above the lowest are equal."""
-    if len(rows) <= count or (least := edge_value(rough, count)) <= lowest:
+    if len(rows) <= count or (least_cosine := edge_value(rough_cosines, count)) <= lowest_cosine:
         return rows
-    return rows[rough >= least]
+    return rows[rough_cosines >= least_cosine]
 
 
 class TextLikeness:
@@ -300,24 +314,32 @@ class TextLikeness:
     __slots__ = ("_cosines", "is_foreign", "share")
 
     def __init__(self, columns: UnitColumns, text: str, /) -> None:
-        english, languages = (codes[0] for codes in text_codes((text,)))
-        size = columns.size
-        near, many = _code_cosines(languages, columns.language_vector[:size], columns.language_length[:size])
-        self.share = LanguageVectors.load().vocabulary.share(text) if many is not None else 0.0
+        english_code, language_code = (codes[0] for codes in text_codes((text,)))
+        row_count = columns.size
+        cosines, has_language_vector = _code_cosines(
+            language_code, columns.language_vector[:row_count], columns.language_length[:row_count]
+        )
+        self.share = LanguageVectors.load().vocabulary.share(text) if has_language_vector is not None else 0.0
         """Share of the query that the tables know."""
-        self.is_foreign = many is not None and not english.any()
+        self.is_foreign = has_language_vector is not None and not english_code.any()
         """The query is not in English."""
-        alike, both = _code_cosines(english, columns.text_vector[:size], columns.text_length[:size])
-        if both is not None:
+        english_cosines, has_english_vector = _code_cosines(
+            english_code, columns.text_vector[:row_count], columns.text_length[:row_count]
+        )
+        if has_english_vector is not None:
             self.share = max(self.share, TextVectors.load().vocabulary.share(text))
-            shared = np.float32(LANGUAGES_SHARE)
-            mixed = near * shared + alike * (np.float32(1.0) - shared)
-            near = np.where(both & many, mixed, near + alike) if many is not None else alike
-        self._cosines = near
+            language_share = np.float32(LANGUAGES_SHARE)
+            mixed_cosines = cosines * language_share + english_cosines * (np.float32(1.0) - language_share)
+            cosines = (
+                np.where(has_english_vector & has_language_vector, mixed_cosines, cosines + english_cosines)
+                if has_language_vector is not None
+                else english_cosines
+            )
+        self._cosines = cosines
 
-    def nearest(self, eligible: Mask, count: int, /) -> Rows:
-        """Return the `count` most similar of the rows `eligible`, including ties with the last."""
-        rows: Rows = (eligible & (self._cosines > 0.0)).nonzero()[0]
+    def nearest(self, is_eligible: Mask, count: int, /) -> Rows:
+        """Return the `count` most similar of the rows `is_eligible`, including ties with the last."""
+        rows: Rows = (is_eligible & (self._cosines > 0.0)).nonzero()[0]
         return rows[highest_values(self.at(rows), count)] if len(rows) > count else rows
 
     def at(self, rows: Lines | Rows, /) -> Floats:
@@ -325,12 +347,16 @@ class TextLikeness:
         return self._cosines.take(rows).astype(np.float64)
 
 
-def text_likeness(one: str, other: str, /) -> float:
+def text_likeness(text: str, other_text: str, /) -> float:
     """Return the similarity of two texts: a cosine, 0 if either has no known word."""
-    codes = text_codes((one, other))
-    english, languages = (float(encoded_cosines(pair[0], pair[1:])[0]) for pair in codes)
-    is_both = all(pair.any(axis=1).all() for pair in codes)
-    return LANGUAGES_SHARE * languages + (1.0 - LANGUAGES_SHARE) * english if is_both else english + languages
+    codes = text_codes((text, other_text))
+    english_cosine, language_cosine = (float(encoded_cosines(pair[0], pair[1:])[0]) for pair in codes)
+    has_both = all(pair.any(axis=1).all() for pair in codes)
+    return (
+        LANGUAGES_SHARE * language_cosine + (1.0 - LANGUAGES_SHARE) * english_cosine
+        if has_both
+        else english_cosine + language_cosine
+    )
 
 
 def _code_cosines(
@@ -338,11 +364,11 @@ def _code_cosines(
 ) -> tuple[NDArray[np.float32], Mask | None]:
     """Return the cosine of a code with each of `codes`, 0 if one is 0, and which have one; None if the code is 0."""
     cosines = np.zeros(len(lengths), np.float32)
-    asked_length = vector_length(query_code)
-    if not asked_length:
+    query_length = vector_length(query_code)
+    if not query_length:
         return cosines, None
     dots = np.zeros(len(lengths), dots_type(DIMENSIONS))
     scan_rows(query_code, codes.view(np.int8).reshape(-1, DIMENSIONS), dots)
-    has = lengths > 0.0
-    np.divide(dots, lengths * np.float32(asked_length), out=cosines, where=has)
-    return cosines, has
+    has_length = lengths > 0.0
+    np.divide(dots, lengths * np.float32(query_length), out=cosines, where=has_length)
+    return cosines, has_length

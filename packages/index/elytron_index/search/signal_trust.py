@@ -39,37 +39,43 @@ class SignalTrust(NamedTuple):
 
     @classmethod
     def of(
-        cls, weights: SignalWeights, units: int, context: Floats, share: float, /, *, is_encoded: bool
+        cls, weights: SignalWeights, units: int, context: Floats, known_share: float, /, *, is_encoded: bool
     ) -> "SignalTrust":
-        units, few = max(units, 1), weights.few
-        trusted = units / (units + few / 2.0) if is_encoded else (units + few / 6.0) / (units + few)
-        trusted += (1.0 - trusted) * (1.0 - share)
-        covered = min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered)
-        return cls(is_encoded, trusted, trusted * covered, share)
+        units, few_limit = max(units, 1), weights.few
+        word_trust = (
+            units / (units + few_limit / 2.0) if is_encoded else (units + few_limit / 6.0) / (units + few_limit)
+        )
+        word_trust += (1.0 - word_trust) * (1.0 - known_share)
+        coverage = min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered)
+        return cls(is_encoded, word_trust, word_trust * coverage, known_share)
 
-    def among_few(self, state: IndexState, query: IndexQuery, visible: Mask, units: int, /) -> "SignalTrust":
-        """Return it with how far `visible` are few statements and no talk, where words hardly count.
+    def among_few(self, state: IndexState, query: IndexQuery, is_visible: Mask, units: int, /) -> "SignalTrust":
+        """Return it with how far `is_visible` are few statements and no talk, where words hardly count.
 
         Among these every word looks rare, and no text answers its neighbour; so similarity decides, as far as it knows
         the query. A talk of as few turns has questions, which distinguish it. If the query names a time, the times of
         units count as well as words, and similarity to the time's name would mislead.
         """
         weights = query.weights
-        few = min(1.0, 2.0 - units / weights.few) if weights.few and not query.spans else 0.0
-        if few <= 0.0:
+        fewness = min(1.0, 2.0 - units / weights.few) if weights.few and not query.spans else 0.0
+        if fewness <= 0.0:
             return self
-        asking = np.count_nonzero(fitting_rows(state.columns, TextTrait.ASKS, visible.nonzero()[0])) / max(units, 1)
-        return self._replace(few=few * self.alike * max(0.0, 1.0 - asking / _TALK))
+        asking_share = np.count_nonzero(fitting_rows(state.columns, TextTrait.ASKS, is_visible.nonzero()[0])) / max(
+            units, 1
+        )
+        return self._replace(few=fewness * self.alike * max(0.0, 1.0 - asking_share / _TALK))
 
     def beside(self, weights: SignalWeights, text: Floats, likeness: Floats, /) -> "SignalTrust":
         """Return it with less trust in words, in proportion to what similarity knows, if they choose dissimilar
         units."""
-        highest, nearest = (float(np.maximum.reduce(values, initial=0.0)) for values in (text, likeness))
-        if highest <= 0.0 or nearest <= 0.0:
+        highest_text, highest_likeness = (float(np.maximum.reduce(values, initial=0.0)) for values in (text, likeness))
+        if highest_text <= 0.0 or highest_likeness <= 0.0:
             return self
-        text_weights = (text / highest) ** _TEXT_POWER
+        text_weights = (text / highest_text) ** _TEXT_POWER
         # Rounded, because the order of sums is that of the pool's rows.
-        agreement = round(float(text_weights @ np.maximum(likeness, 0.0)) / (float(text_weights.sum()) * nearest), 9)
+        agreement = round(
+            float(text_weights @ np.maximum(likeness, 0.0)) / (float(text_weights.sum()) * highest_likeness), 9
+        )
         likeness_share = 1.0 if self.is_encoded else self.alike
         return self._replace(worded=self.worded * (1.0 - weights.misled * likeness_share * (1.0 - agreement)))
 
@@ -78,18 +84,18 @@ def chosen_sums(
     state: IndexState, query: IndexQuery, pool: Rows, terms: QueryTerms, /, *, few: float, sums: tuple[Floats, Floats]
 ) -> Floats:
     """Return the sum that selects: for few statements, that of similarity; words break ties unless they are rare."""
-    whole, sure = sums
+    all_sums, sure_sums = sums
     if not few:
-        return whole
+        return all_sums
     weights = query.weights
-    tied = sure + weights.tied * (whole - sure) + weights.rare * rare_shares(state, terms, pool)
-    return few * tied + (1.0 - few) * whole
+    tied_sums = sure_sums + weights.tied * (all_sums - sure_sums) + weights.rare * rare_shares(state, terms, pool)
+    return few * tied_sums + (1.0 - few) * all_sums
 
 
 def rare_shares(state: IndexState, terms: QueryTerms, pool: Rows, /) -> Floats:
     """Return the share of the query's words rare in the language itself that each of `pool` contains exactly."""
-    number = state.postings.vocabulary.get
-    codes = [code_of(number(word, -1), TextField.BODY) for word in terms.words if is_rare_word(word)]
+    term_number = state.postings.vocabulary.get
+    codes = [code_of(term_number(word, -1), TextField.BODY) for word in terms.words if is_rare_word(word)]
     if not codes:
         return np.zeros(len(pool))
     rows = state.postings.find(codes, state.columns.alive if state.columns.dead else None).rows

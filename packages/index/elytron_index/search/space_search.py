@@ -56,17 +56,17 @@ _HEEDED_FURTHER: Final = 0.5
 """and the others by this share."""
 
 
-def date_nearness(spans: Sequence[TimeSpan], at: NDArray[np.int64], /) -> Floats:
+def date_nearness(spans: Sequence[TimeSpan], times: NDArray[np.int64], /) -> Floats:
     """Return the nearness of each moment to a mentioned time; 0 if it is unknown."""
-    worth = np.zeros(len(at))
+    highest_worth = np.zeros(len(times))
     for span in spans:
-        within = ((at >= span.start) & (at < span.end)).astype(np.float64)
-        late = (at - span.end) / _AFTER_MS
-        within += _AFTER_WORTH * (1.0 - late) * ((late >= 0.0) & (late < 1.0))
-        within += _BEFORE_WORTH * ((at < span.start) & (at >= span.start - _BEFORE_MS))
-        np.maximum(worth, span.worth * within, out=worth)
+        span_nearness = ((times >= span.start) & (times < span.end)).astype(np.float64)
+        lateness = (times - span.end) / _AFTER_MS
+        span_nearness += _AFTER_WORTH * (1.0 - lateness) * ((lateness >= 0.0) & (lateness < 1.0))
+        span_nearness += _BEFORE_WORTH * ((times < span.start) & (times >= span.start - _BEFORE_MS))
+        np.maximum(highest_worth, span.worth * span_nearness, out=highest_worth)
     # An unknown time is stored as 0, which could otherwise be within a span that reaches back to 1970.
-    return worth * (at != 0)
+    return highest_worth * (times != 0)
 
 
 def later_places(text: Floats, columns: UnitColumns, pool: Rows, /) -> Floats:
@@ -76,47 +76,49 @@ def later_places(text: Floats, columns: UnitColumns, pool: Rows, /) -> Floats:
     Of units that have no time but that of their recording, the later in the journal is the later one. Units that are
     claimed to be of one time are of one time.
     """
-    at = columns.times(pool)
-    places = np.zeros(len(at))
-    telling = np.flatnonzero((text >= _TELLING * text.max(initial=0.0)) & (text > 0.0) & (at != 0))
-    if not len(telling):
-        return places
-    times, rows = at[telling], pool[telling]
-    sequences = np.where(times == columns.recorded_at.take(rows), columns.sequence.take(rows), 0)
-    order = np.lexsort((sequences, times))
-    is_later = (np.diff(times[order]) != 0) | (np.diff(sequences[order]) != 0)
-    ranks = np.concatenate(((0,), np.cumsum(is_later)))
-    places[telling[order]] = ranks / max(int(ranks[-1]), 1)
-    return places
+    pool_times = columns.times(pool)
+    positions = np.zeros(len(pool_times))
+    telling_places = np.flatnonzero((text >= _TELLING * text.max(initial=0.0)) & (text > 0.0) & (pool_times != 0))
+    if not len(telling_places):
+        return positions
+    telling_times, telling_rows = pool_times[telling_places], pool[telling_places]
+    sequences = np.where(
+        telling_times == columns.recorded_at.take(telling_rows), columns.sequence.take(telling_rows), 0
+    )
+    order = np.lexsort((sequences, telling_times))
+    is_later = (np.diff(telling_times[order]) != 0) | (np.diff(sequences[order]) != 0)
+    time_ranks = np.concatenate(((0,), np.cumsum(is_later)))
+    positions[telling_places[order]] = time_ranks / max(int(time_ranks[-1]), 1)
+    return positions
 
 
 def wish_strength(columns: UnitColumns, heeds: TextTrait, pool: Rows, coverage: Floats, /) -> Floats:
     """Return how far each wish of `pool` is heeded: for an occasion, only if the query is about it."""
-    wished = fitting_rows(columns, heeds, pool)
+    is_wish = fitting_rows(columns, heeds, pool)
     if TextTrait.STANDING in heeds:
-        return wished.astype(np.float64)
-    return np.where(wished & (coverage >= _OCCASION), _OCCASION_WORTH, 0.0)
+        return is_wish.astype(np.float64)
+    return np.where(is_wish & (coverage >= _OCCASION), _OCCASION_WORTH, 0.0)
 
 
-def in_talks_of(members: Mask, threads: NDArray[np.int32], /) -> Mask:
-    """Return for the units of `threads` whether one of the `members` takes part in their conversation."""
-    talks = np.zeros(int(threads.max()) + 1, np.bool_)
-    talks[threads[members]] = True
-    return talks.take(threads)
+def in_talks_of(is_member: Mask, threads: NDArray[np.int32], /) -> Mask:
+    """Return for the units of `threads` whether a unit of `is_member` takes part in their conversation."""
+    has_member = np.zeros(int(threads.max()) + 1, np.bool_)
+    has_member[threads[is_member]] = True
+    return has_member.take(threads)
 
 
-def foremost_standing(columns: UnitColumns, pool: Rows, score: Floats, standing: Floats, /) -> Floats:
-    """Return `standing` with only the best by `score` in full."""
-    rows = standing.nonzero()[0]
-    if len(rows) <= _HEEDED:
-        return standing
+def foremost_standing(columns: UnitColumns, pool: Rows, score: Floats, standing_strengths: Floats, /) -> Floats:
+    """Return `standing_strengths` with only the best by `score` in full."""
+    standing_places = standing_strengths.nonzero()[0]
+    if len(standing_places) <= _HEEDED:
+        return standing_strengths
     # Ties are broken by time, position in the journal and in the thread, so that no arrival order decides.
-    standing_rows = pool[rows]
-    times = (-columns.order[standing_rows], -columns.sequence[standing_rows], -columns.times(standing_rows))
-    order = np.lexsort((*times, -score[rows]))
-    counted = standing.copy()
-    counted[rows[order[_HEEDED:]]] *= _HEEDED_FURTHER
-    return counted
+    standing_rows = pool[standing_places]
+    tie_breakers = (-columns.order[standing_rows], -columns.sequence[standing_rows], -columns.times(standing_rows))
+    order = np.lexsort((*tie_breakers, -score[standing_places]))
+    reduced_standing = standing_strengths.copy()
+    reduced_standing[standing_places[order[_HEEDED:]]] *= _HEEDED_FURTHER
+    return reduced_standing
 
 
 def owned_units(state: IndexState, owner: AnswerOwner, pool: Rows, /) -> Mask | None:
@@ -124,22 +126,28 @@ def owned_units(state: IndexState, owner: AnswerOwner, pool: Rows, /) -> Mask | 
     assistants = state.assistants()
     if assistants is None:
         return None
-    roles, speakers = assistants
-    by_assistant = roles.take(state.columns.role.take(pool)) | speakers.take(state.columns.speaker.take(pool))
+    is_assistant_role, is_assistant_speaker = assistants
+    by_assistant = is_assistant_role.take(state.columns.role.take(pool)) | is_assistant_speaker.take(
+        state.columns.speaker.take(pool)
+    )
     return by_assistant if owner is AnswerOwner.ASSISTANT else ~by_assistant
 
 
-def spread_out(columns: UnitColumns, pool: Rows, score: Floats, again: float, /) -> Floats:
-    """Return the scores with `again` subtracted for each better unit of the same thread, at most twice."""
+def spread_out(columns: UnitColumns, pool: Rows, score: Floats, repeat_penalty: float, /) -> Floats:
+    """Return the scores with `repeat_penalty` subtracted for each better unit of the same thread, at most twice."""
     threads = columns.thread[pool]
     order = np.lexsort((-columns.times(pool), -columns.order[pool], -score, threads))
-    ordered = threads[order]
-    heads = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)) if len(order) else np.zeros(0, int)
-    rank = np.arange(len(order)) - np.repeat(heads, np.diff(np.append(heads, len(order))))
-    spread = score.copy()
+    ordered_threads = threads[order]
+    thread_starts = (
+        np.concatenate(([0], np.flatnonzero(ordered_threads[1:] != ordered_threads[:-1]) + 1))
+        if len(order)
+        else np.zeros(0, int)
+    )
+    rank_in_thread = np.arange(len(order)) - np.repeat(thread_starts, np.diff(np.append(thread_starts, len(order))))
+    spread_scores = score.copy()
     # Thread 0 means no thread: its units are not from one talk.
-    spread[order] -= again * np.minimum(rank, _AGAIN_MOST) * (ordered != 0)
-    return spread
+    spread_scores[order] -= repeat_penalty * np.minimum(rank_in_thread, _AGAIN_MOST) * (ordered_threads != 0)
+    return spread_scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +161,18 @@ class ReadQuery:
     def sought(self) -> SoughtWords:
         """Return the query's words, except names, prepared for single sentences."""
         stands_for: dict[str, list[tuple[int, float]]] = {}
-        for place, (word, others) in enumerate(zip(self.terms.words, self.scores.related, strict=True)):
-            for term, share in ((word, 1.0), *others.items()):
-                stands_for.setdefault(term, []).append((place, share))
+        for word_number, (word, related_shares) in enumerate(zip(self.terms.words, self.scores.related, strict=True)):
+            for term, share in ((word, 1.0), *related_shares.items()):
+                stands_for.setdefault(term, []).append((word_number, share))
         return SoughtWords(stands_for, self.worths())
 
     def worths(self) -> list[float]:
         """Return the weight of each word by its rarity here."""
         scores = self.scores
-        worths = (
+        word_worths = (
             [word.idf for word in scores.body] if isinstance(scores, SkippingScores) else scores.matches.idf.tolist()
         )
-        return worths[: len(self.terms.words)]
+        return word_worths[: len(self.terms.words)]
 
 
 class ReadingCache:
@@ -230,49 +238,49 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
     sight = state.sights.of(query.filters)
     excluded = visibility.excluded_rows(query.filters.exclude, state.refs)
     eligible = visibility.asked_rows(query.filters, sight.mask, state.columns, state.names, excluded)
-    read = reading.of(state, query)
-    terms = read.terms
-    near = query_nearness(state, query, sight)
-    like = TextLikeness(state.columns, query.text)
-    pool = _weighed_pool(state, query, read.scores, near, like, visible=sight.mask, eligible=eligible)
-    shares, speakers = _speaker_shares(state, terms)
-    around = sight.around(pool)
-    local = read.scores.local(around)
+    read_query = reading.of(state, query)
+    terms = read_query.terms
+    nearness = query_nearness(state, query, sight)
+    likeness = TextLikeness(state.columns, query.text)
+    pool = _weighed_pool(state, query, read_query.scores, nearness, likeness, visible=sight.mask, eligible=eligible)
+    speaker_shares, speakers = _speaker_shares(state, terms)
+    neighbours = sight.around(pool)
+    pool_scores = read_query.scores.local(neighbours)
     table = np.zeros((len(UnitSignals._fields), len(pool)))
     signals = UnitSignals[Floats]._make(table)
-    text = local.total(query.weights)
-    _weigh_pool(state, query, signals, local, around, pool=pool, near=near)
-    if shares is not None:
-        signals.speaker[:] = shares.take(state.columns.speaker.take(pool))
-    signals.text_vectors[:] = like.at(pool)
-    trust = SignalTrust.of(query.weights, sight.count, signals.context, like.share, is_encoded=near is not None)
+    text_scores = pool_scores.total(query.weights)
+    _weigh_pool(state, query, signals, pool_scores, neighbours, pool=pool, near=nearness)
+    if speaker_shares is not None:
+        signals.speaker[:] = speaker_shares.take(state.columns.speaker.take(pool))
+    signals.text_vectors[:] = likeness.at(pool)
+    trust = SignalTrust.of(query.weights, sight.count, signals.context, likeness.share, is_encoded=nearness is not None)
     # Cosines count from the lowest of all visible ones (decision 0012).
     if query.weights.text_vectors:
-        likeness = signals.text_vectors if near is None else signals.vector - near.lowest
-        trust = trust.beside(query.weights, text, likeness)
+        cosines = signals.text_vectors if nearness is None else signals.vector - nearness.lowest
+        trust = trust.beside(query.weights, text_scores, cosines)
         trust = trust.among_few(state, query, sight.mask, sight.count)
-    sums = _score_pool(state, query, pool, signals, text, trust=trust)
-    score = _chosen_scores(state, query, pool, terms, sums=sums, few=trust.few, is_assisted=bool(signals.owner.any()))
+    sums = _score_pool(state, query, pool, signals, text_scores, trust=trust)
+    scores = _chosen_scores(state, query, pool, terms, sums=sums, few=trust.few, is_assisted=bool(signals.owner.any()))
     highs, lows = map(_one, map(np.ndarray.tolist, _column_extremes(table)))
-    best = best_rows(state, pool, score, query.limit)
-    rows = pool.take(best)
-    most = _highest_sum(query, highs, trust)
-    if trust.few and len(best) and (whole := float(sums[0][best[0]])) > 0.0:
+    best_places = best_rows(state, pool, scores, query.limit)
+    rows = pool.take(best_places)
+    highest_sum = _highest_sum(query, highs, trust)
+    if trust.few and len(best_places) and (best_sum := float(sums[0][best_places[0]])) > 0.0:
         # The best as a share of the highest sum says how far all signals agree, whatever chose it.
-        most *= float(score[best[0]]) / whole
+        highest_sum *= float(scores[best_places[0]]) / best_sum
     places = state.places(rows)
-    weighed = map(_one, table.take(best, axis=1).T.tolist())
+    unit_signals = map(_one, table.take(best_places, axis=1).T.tolist())
     return FoundCandidates(
-        candidates=tuple(map(_candidate, zip(places, weighed, score.take(best).tolist(), strict=True))),
+        candidates=tuple(map(_candidate, zip(places, unit_signals, scores.take(best_places).tolist(), strict=True))),
         terms=terms.every,
         name_terms=terms.names,
         speakers=speakers,
         highs=highs,
         lows=lows,
-        most=most,
+        most=highest_sum,
         alike=trust.alike,
         few=trust.few,
-        is_foreign=like.is_foreign or bool(state.columns.is_foreign(rows[:1]).any()),
+        is_foreign=likeness.is_foreign or bool(state.columns.is_foreign(rows[:1]).any()),
         pool=len(pool),
         searched=sight.count if eligible is sight.mask else int(np.count_nonzero(eligible)),
         long=tuple((state.columns.chars.take(rows) >= LONG_CHARS).nonzero()[0].tolist()),
@@ -288,26 +296,26 @@ def latest_rows(
     Those of assistants are left out, and units below `least_trust`, in any number: an untrusted one never pushes a
     trusted one out. Nothing if several speak and none of them is an assistant.
     """
-    visible = state.sights.of(filters).mask
-    excluded = visibility.excluded_rows(filters.exclude, state.refs)
-    selected = visibility.asked_rows(filters, visible, state.columns, state.names, excluded)
-    rows = (selected & ((state.columns.traits[: len(selected)] & int(traits)) != 0)).nonzero()[0]
+    is_visible = state.sights.of(filters).mask
+    excluded_rows = visibility.excluded_rows(filters.exclude, state.refs)
+    is_selected = visibility.asked_rows(filters, is_visible, state.columns, state.names, excluded_rows)
+    rows = (is_selected & ((state.columns.traits[: len(is_selected)] & int(traits)) != 0)).nonzero()[0]
     rows = rows[state.columns.trust[rows] >= least_trust]
-    owned = owned_units(state, AnswerOwner.USER, rows)
-    if owned is not None:
-        rows = rows[owned]
+    is_owned = owned_units(state, AnswerOwner.USER, rows)
+    if is_owned is not None:
+        rows = rows[is_owned]
     elif sum(map(bool, state.speaker_units)) > 1:
         return rows[:0]
-    at = state.columns.times(rows)
-    return rows[at >= np.partition(at, -limit)[-limit]] if len(rows) > limit else rows
+    times = state.columns.times(rows)
+    return rows[times >= np.partition(times, -limit)[-limit]] if len(rows) > limit else rows
 
 
 def _weighed_pool(
     state: IndexState,
     query: IndexQuery,
     scores: TextScores | SkippingScores,
-    near: Nearness | None,
-    like: TextLikeness,
+    nearness: Nearness | None,
+    similarity: TextLikeness,
     /,
     *,
     visible: Mask,
@@ -322,29 +330,31 @@ def _weighed_pool(
     rows = eligible.nonzero()[0]
     if len(rows) <= pool_size or (query.vector is None and not query.text.strip()):
         return rows
-    mark = np.zeros(state.columns.size, np.bool_)
-    speaking = scores.speaking(visible, pool_size)
-    if len(speaking):
+    is_chosen = np.zeros(state.columns.size, np.bool_)
+    best_body_rows = scores.speaking(visible, pool_size)
+    if len(best_body_rows):
         # A turn next to one of the best may answer without a word of the query.
-        before, after = state.columns.before, state.columns.after
-        previous, following = before.take(speaking), after.take(speaking)
-        mark[np.concatenate((previous, following, before.take(previous), after.take(following)))] = True
+        previous_rows, next_rows = state.columns.before, state.columns.after
+        rows_before, rows_after = previous_rows.take(best_body_rows), next_rows.take(best_body_rows)
+        is_chosen[
+            np.concatenate((rows_before, rows_after, previous_rows.take(rows_before), next_rows.take(rows_after)))
+        ] = True
     # Then a choice by all fields would give the same rows again.
-    is_one = scores.is_body_alone and (eligible is visible or np.array_equal(eligible, visible))
-    mark[speaking if is_one else scores.telling(eligible, pool_size)] = True
+    is_same_choice = scores.is_body_alone and (eligible is visible or np.array_equal(eligible, visible))
+    is_chosen[best_body_rows if is_same_choice else scores.telling(eligible, pool_size)] = True
     if query.weights.text_vectors:
-        mark[like.nearest(eligible, pool_size)] = True
-    if near is not None:
-        mark[near.nearest(eligible, pool_size)] = True
+        is_chosen[similarity.nearest(eligible, pool_size)] = True
+    if nearness is not None:
+        is_chosen[nearness.nearest(eligible, pool_size)] = True
     if query.spans:
-        dated = rows[date_nearness(query.spans, state.columns.at.take(rows)) >= 1.0]
-        mark[_latest_rows(state, dated, pool_size)] = True
+        dated_rows = rows[date_nearness(query.spans, state.columns.at.take(rows)) >= 1.0]
+        is_chosen[_latest_rows(state, dated_rows, pool_size)] = True
     if TextTrait.STANDING in query.heeds:
-        mark[_latest_rows(state, rows[fitting_rows(state.columns, query.heeds, rows)], _STANDING)] = True
-    mark &= eligible
-    if np.count_nonzero(mark) < query.limit:
-        mark[_latest_rows(state, rows, pool_size)] = True
-    return mark.nonzero()[0]
+        is_chosen[_latest_rows(state, rows[fitting_rows(state.columns, query.heeds, rows)], _STANDING)] = True
+    is_chosen &= eligible
+    if np.count_nonzero(is_chosen) < query.limit:
+        is_chosen[_latest_rows(state, rows, pool_size)] = True
+    return is_chosen.nonzero()[0]
 
 
 def _latest_rows(state: IndexState, rows: Rows, count: int) -> Rows:
@@ -362,8 +372,8 @@ def _speaker_shares(state: IndexState, terms: QueryTerms) -> tuple[Floats | None
     speakers: list[str] = []
     # A speaker whose units are all gone keeps its code until the index is compacted.
     for code in {code for term in terms.names for code in state.speakers_of[term] if state.speaker_units[code]}:
-        name = state.name_terms[code]
-        shares[code] = sum(term in terms.names for term in name) / len(name)
+        name_terms = state.name_terms[code]
+        shares[code] = sum(term in terms.names for term in name_terms) / len(name_terms)
         if shares[code] == 1.0:
             speakers.append(state.names.speaker.values[code])
     return shares, tuple(sorted(speakers))
@@ -372,87 +382,99 @@ def _speaker_shares(state: IndexState, terms: QueryTerms) -> tuple[Floats | None
 def _weigh_pool(
     state: IndexState,
     query: IndexQuery,
-    s: UnitSignals[Floats],
-    local: PoolScores,
+    signals: UnitSignals[Floats],
+    pool_scores: PoolScores,
     around: RowNeighbours,
     /,
     *,
     pool: Rows,
     near: Nearness | None,
 ) -> None:
-    """Put into `s`, which is all 0, what speaks for each unit of the pool, but for its speaker."""
+    """Put into `signals`, which is all 0, what speaks for each unit of the pool, but for its speaker."""
     columns = state.columns
-    s.title[:], s.name[:] = local.title, local.name
-    s.window[:], s.matched[:], s.coverage[:], s.context[:] = local.spread
-    _weigh_neighbours(s, local.body, near, around)
-    if (owned := owned_units(state, query.owner, pool)) is not None:
+    signals.title[:], signals.name[:] = pool_scores.title, pool_scores.name
+    signals.window[:], signals.matched[:], signals.coverage[:], signals.context[:] = pool_scores.spread
+    _weigh_neighbours(signals, pool_scores.body, near, around)
+    if (is_owned := owned_units(state, query.owner, pool)) is not None:
         # If all or none are the owner's, the signal separates nothing.
-        if owned.any() and not owned.all():
-            s.owner[:] = owned
+        if is_owned.any() and not is_owned.all():
+            signals.owner[:] = is_owned
         if query.heeds:
-            s.standing[:] = owned * wish_strength(columns, query.heeds, pool, s.coverage)
-    at = columns.at.take(pool)
+            signals.standing[:] = is_owned * wish_strength(columns, query.heeds, pool, signals.coverage)
+    times = columns.at.take(pool)
     if query.spans:
-        s.date[:] = date_nearness(query.spans, at)
+        signals.date[:] = date_nearness(query.spans, times)
     if query.fits:
-        s.fits[:] = fitting_rows(columns, query.fits, pool)
-    s.told[:], s.informative[:] = around.telling
+        signals.fits[:] = fitting_rows(columns, query.fits, pool)
+    signals.told[:], signals.informative[:] = around.telling
     if query.weights.later:
-        s.later[:] = later_places(local.total(query.weights), columns, pool)
+        signals.later[:] = later_places(pool_scores.total(query.weights), columns, pool)
 
 
-def _weigh_neighbours(s: UnitSignals[Floats], bodies: Floats, near: Nearness | None, around: RowNeighbours, /) -> None:
-    """Fill `s` with the pool's own bodies and cosines, their neighbours' shares, and the best three of threads."""
-    take = 1.0 / (1.0 + (around.chars / LENT_CHARS) ** 2)
+def _weigh_neighbours(
+    signals: UnitSignals[Floats], bodies: Floats, nearness: Nearness | None, around: RowNeighbours, /
+) -> None:
+    """Fill `signals` with the pool's own bodies and cosines, their neighbours' shares, and the best three of
+    threads."""
+    lent_factor = 1.0 / (1.0 + (around.chars / LENT_CHARS) ** 2)
     lent_shares = np.array(NEIGHBOUR_SHARES)[:, None]
-    np.multiply(np.add.reduce(bodies[1:] * lent_shares, axis=0), take, out=s.near)
-    np.multiply(bodies[1], around.answering, out=s.answer)
-    own = bodies[:1]
-    if near is not None:
-        above = near.above(around)
-        np.multiply(np.add.reduce(above[1:] * lent_shares, axis=0), take, out=s.vector_near)
-        np.add(above[0], near.lowest, out=s.vector)
-        own = np.array((bodies[0], above[0]))
-    s.body[:] = bodies[0]
-    sessions = best_three(own, around.threads, around.thread_units)
-    s.session[:] = sessions[0]
-    if near is not None:
-        s.vector_session[:] = sessions[1]
+    np.multiply(np.add.reduce(bodies[1:] * lent_shares, axis=0), lent_factor, out=signals.near)
+    np.multiply(bodies[1], around.answering, out=signals.answer)
+    own_values = bodies[:1]
+    if nearness is not None:
+        cosines_above = nearness.above(around)
+        np.multiply(np.add.reduce(cosines_above[1:] * lent_shares, axis=0), lent_factor, out=signals.vector_near)
+        np.add(cosines_above[0], nearness.lowest, out=signals.vector)
+        own_values = np.array((bodies[0], cosines_above[0]))
+    signals.body[:] = bodies[0]
+    thread_means = best_three(own_values, around.threads, around.thread_units)
+    signals.session[:] = thread_means[0]
+    if nearness is not None:
+        signals.vector_session[:] = thread_means[1]
 
 
 def _score_pool(
-    state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], text: Floats, /, *, trust: SignalTrust
+    state: IndexState,
+    query: IndexQuery,
+    pool: Rows,
+    signals: UnitSignals[Floats],
+    text_scores: Floats,
+    /,
+    *,
+    trust: SignalTrust,
 ) -> tuple[Floats, Floats]:
     """Return the sum of all signals for each unit, and of those without the additions of words, neighbours and
     traits."""
     weights = query.weights
-    near, answer, window = weights.near, weights.answer, weights.window
-    if s.owner.any():
-        near, answer = weights.beside_assisted * near, weights.beside_assisted * answer
-        window = min(window, weights.window_assisted)
-    scale = _value_scale(text)
-    word_sums = (trust.worded / scale) * (s.body + near * s.near + answer * s.answer)
-    word_sums += (trust.words / scale) * (text - s.body)
-    rest = word_sums + (trust.worded * weights.session / scale) * s.session
-    rest += (trust.worded * window / _value_scale(s.window)) * s.window
-    score, neighbour_likeness, matters = _likeness_sums(state, query, pool, s, near, trust=trust)
-    rest += neighbour_likeness
+    near_weight, answer_weight, window_weight = weights.near, weights.answer, weights.window
+    if signals.owner.any():
+        near_weight, answer_weight = weights.beside_assisted * near_weight, weights.beside_assisted * answer_weight
+        window_weight = min(window_weight, weights.window_assisted)
+    text_scale = _value_scale(text_scores)
+    word_sums = (trust.worded / text_scale) * (
+        signals.body + near_weight * signals.near + answer_weight * signals.answer
+    )
+    word_sums += (trust.words / text_scale) * (text_scores - signals.body)
+    additions = word_sums + (trust.worded * weights.session / text_scale) * signals.session
+    additions += (trust.worded * window_weight / _value_scale(signals.window)) * signals.window
+    sure_sums, neighbour_likeness, relevance = _likeness_sums(state, query, pool, signals, near_weight, trust=trust)
+    additions += neighbour_likeness
     # A text's traits say little if it has little to do with the query.
-    matters = np.sqrt(np.minimum(np.maximum(np.maximum(word_sums, matters), 0.0), 1.0))
-    like = weights.informative * s.informative + weights.told * s.told
-    rest += trust.words * matters * (like + weights.fits * s.fits if query.fits else like)
+    relevance = np.sqrt(np.minimum(np.maximum(np.maximum(word_sums, relevance), 0.0), 1.0))
+    trait_sums = weights.informative * signals.informative + weights.told * signals.told
+    additions += trust.words * relevance * (trait_sums + weights.fits * signals.fits if query.fits else trait_sums)
     if weights.later:
-        rest += weights.later * s.later
-    if weights.present and s.speaker.any():
-        score += weights.present * in_talks_of(s.speaker > 0.0, state.columns.thread.take(pool))
-    own = weights.speaker * s.speaker + trust.words * weights.owner * s.owner
-    score += own + weights.date * s.date if query.spans else own
-    whole = score + rest
+        additions += weights.later * signals.later
+    if weights.present and signals.speaker.any():
+        sure_sums += weights.present * in_talks_of(signals.speaker > 0.0, state.columns.thread.take(pool))
+    speaker_sums = weights.speaker * signals.speaker + trust.words * weights.owner * signals.owner
+    sure_sums += speaker_sums + weights.date * signals.date if query.spans else speaker_sums
+    all_sums = sure_sums + additions
     # After the other signals, because only the best wishes by their sum count in full.
-    if query.heeds and s.standing.any():
-        standing = weights.standing * foremost_standing(state.columns, pool, whole, s.standing)
-        whole, score = whole + standing, score + standing
-    return whole, score
+    if query.heeds and signals.standing.any():
+        standing_sums = weights.standing * foremost_standing(state.columns, pool, all_sums, signals.standing)
+        all_sums, sure_sums = all_sums + standing_sums, sure_sums + standing_sums
+    return all_sums, sure_sums
 
 
 def _chosen_scores(
@@ -472,53 +494,74 @@ def _chosen_scores(
     """
     weights = query.weights
     score = chosen_sums(state, query, pool, terms, few=few, sums=sums)
-    if again := weights.again * (weights.again_assisted if is_assisted else 1.0):
-        score = spread_out(state.columns, pool, score, again)
+    if repeat_penalty := weights.again * (weights.again_assisted if is_assisted else 1.0):
+        score = spread_out(state.columns, pool, score, repeat_penalty)
     return np.round(score, 9)
 
 
 def _likeness_sums(
-    state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], near: float, /, *, trust: SignalTrust
+    state: IndexState,
+    query: IndexQuery,
+    pool: Rows,
+    signals: UnitSignals[Floats],
+    near_weight: float,
+    /,
+    *,
+    trust: SignalTrust,
 ) -> tuple[Floats, Floats | float, Floats]:
     """Return what similarity and its neighbours' similarity add for each unit, and how relevant the unit is by it.
 
-    `near` is what neighbours count.
+    `near_weight` is what neighbours count.
     """
     weights = query.weights
     # The scale is bounded from below, so that a weak best similarity does not count as a full one.
-    alike = np.maximum(s.text_vectors, 0.0) * (trust.alike / max(_value_scale(s.text_vectors), weights.likeness))
-    beside = weights.text_vectors_beside if trust.is_encoded else 1.0
-    score = weights.text_vectors * beside * alike
-    matters = alike if weights.text_vectors else np.zeros(len(pool))
+    table_likeness = np.maximum(signals.text_vectors, 0.0) * (
+        trust.alike / max(_value_scale(signals.text_vectors), weights.likeness)
+    )
+    table_factor = weights.text_vectors_beside if trust.is_encoded else 1.0
+    likeness_sums = weights.text_vectors * table_factor * table_likeness
+    relevance = table_likeness if weights.text_vectors else np.zeros(len(pool))
     if not trust.is_encoded:
-        return score, 0.0, matters
-    vector = weights.vector * (weights.vector_assisted if s.owner.any() else 1.0)
-    above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
-    span = _value_scale(above)
-    own, own_and_near = above / span, (above + near * s.vector_near) / span
+        return likeness_sums, 0.0, relevance
+    vector_weight = weights.vector * (weights.vector_assisted if signals.owner.any() else 1.0)
+    cosines_above = signals.vector - np.minimum.reduce(signals.vector, initial=1.0)
+    cosine_scale = _value_scale(cosines_above)
+    own_nearness, joint_nearness = (
+        cosines_above / cosine_scale,
+        (cosines_above + near_weight * signals.vector_near) / cosine_scale,
+    )
     # A model of English misjudges other languages, so the table replaces it there (decision 0068).
     if query.is_english:
-        foreign = state.columns.is_foreign(pool)
-        own, own_and_near = np.where(foreign, alike, own), np.where(foreign, alike, own_and_near)
-    if not above.any():
+        is_foreign = state.columns.is_foreign(pool)
+        own_nearness, joint_nearness = (
+            np.where(is_foreign, table_likeness, own_nearness),
+            np.where(is_foreign, table_likeness, joint_nearness),
+        )
+    if not cosines_above.any():
         # A single memory has nothing to compare its cosine with.
-        own, own_and_near = alike, alike
-    neighbour_likeness = vector * (own_and_near - own + (weights.session / span) * s.vector_session)
-    return score + vector * own, neighbour_likeness, np.maximum(matters, own_and_near) if vector else matters
+        own_nearness, joint_nearness = table_likeness, table_likeness
+    neighbour_likeness = vector_weight * (
+        joint_nearness - own_nearness + (weights.session / cosine_scale) * signals.vector_session
+    )
+    return (
+        likeness_sums + vector_weight * own_nearness,
+        neighbour_likeness,
+        np.maximum(relevance, joint_nearness) if vector_weight else relevance,
+    )
 
 
 def _highest_sum(query: IndexQuery, highs: UnitSignals[float], trust: SignalTrust) -> float:
     """Return the sum of a unit that were best by words, by similarity and by everything else that was found."""
     weights = query.weights
     is_assisted = highs.owner > 0.0
-    window = min(weights.window, weights.window_assisted) if is_assisted else weights.window
-    most = trust.worded * (1.0 + weights.session + window)
-    most += weights.text_vectors * trust.alike * (weights.text_vectors_beside if trust.is_encoded else 1.0)
+    window_weight = min(weights.window, weights.window_assisted) if is_assisted else weights.window
+    highest_sum = trust.worded * (1.0 + weights.session + window_weight)
+    highest_sum += weights.text_vectors * trust.alike * (weights.text_vectors_beside if trust.is_encoded else 1.0)
     if trust.is_encoded:
-        most += weights.vector * (weights.vector_assisted if is_assisted else 1.0) * (1.0 + weights.session)
-    most += trust.words * (weights.told + weights.informative / 2.0 + weights.owner * highs.owner)
-    most += weights.speaker * highs.speaker + weights.date * highs.date + weights.standing * highs.standing
-    return most + weights.later * highs.later if weights.later > 0.0 else most
+        highest_sum += weights.vector * (weights.vector_assisted if is_assisted else 1.0) * (1.0 + weights.session)
+    highest_sum += trust.words * (weights.told + weights.informative / 2.0 + weights.owner * highs.owner)
+    highest_sum += weights.speaker * highs.speaker + weights.date * highs.date + weights.standing * highs.standing
+    return highest_sum + weights.later * highs.later if weights.later > 0.0 else highest_sum
 
 
 def _column_extremes(table: Floats) -> tuple[Floats, Floats]:

@@ -118,39 +118,39 @@ class UnitColumns:
         for name in _ARRAYS:
             if not self._is_borrowed:
                 return
-            old = getattr(self, name)
-            new = np.zeros(capacity, old.dtype)
+            old_column = getattr(self, name)
+            new_column = np.zeros(capacity, old_column.dtype)
             for start in range(0, self.size, _ROWS_AT_ONCE):
                 rows = slice(start, min(start + _ROWS_AT_ONCE, self.size))
-                new[rows] = old[rows]
+                new_column[rows] = old_column[rows]
                 yield
                 if not self._is_borrowed:
                     return
-            setattr(self, name, new)
+            setattr(self, name, new_column)
         self._is_borrowed = False
 
     def purge(self) -> None:
         """Write zeros to all columns of removed rows; earlier snapshots do not change."""
         for _ in self.own_parts():
             pass
-        unused = np.flatnonzero(~self.alive[: self.size])
+        removed_rows = np.flatnonzero(~self.alive[: self.size])
         for name in (*DTYPES, "before", "after"):
             column = getattr(self, name)
-            column[unused] = np.zeros((), column.dtype)
+            column[removed_rows] = np.zeros((), column.dtype)
 
     def append(self, records: Sequence[tuple[Any, ...]], /) -> int:
         """Add one row per record (values as `DTYPES` orders them) and return the first row's number."""
         self.own()
-        first, end = self.size, self.size + len(records)
-        if end > len(self.alive):
-            self._grow(max(end, 2 * len(self.alive)))
+        first_row, end_row = self.size, self.size + len(records)
+        if end_row > len(self.alive):
+            self._grow(max(end_row, 2 * len(self.alive)))
         for name, values in zip(DTYPES, zip(*records, strict=True), strict=True):
-            getattr(self, name)[first:end] = values
-        self.before[first:end] = 0
-        self.after[first:end] = 0
-        self.alive[first:end] = True
-        self.size = end
-        return first
+            getattr(self, name)[first_row:end_row] = values
+        self.before[first_row:end_row] = 0
+        self.after[first_row:end_row] = 0
+        self.alive[first_row:end_row] = True
+        self.size = end_row
+        return first_row
 
     def remove_row(self, row: int, /) -> None:
         """Mark `row` as removed."""
@@ -159,13 +159,13 @@ class UnitColumns:
 
     def times(self, rows: NDArray[np.integer], /) -> NDArray[np.int64]:
         """Return the times that order `rows`: none is later than its recording, if that is known."""
-        at, recorded_at = self.at.take(rows), self.recorded_at.take(rows)
-        return np.where((recorded_at != 0) & (recorded_at < at), recorded_at, at)
+        claimed_at, recorded_at = self.at.take(rows), self.recorded_at.take(rows)
+        return np.where((recorded_at != 0) & (recorded_at < claimed_at), recorded_at, claimed_at)
 
     def time(self, row: int, /) -> int:
         """Return the time of one row, as `times` does."""
-        at, recorded_at = int(self.at[row]), int(self.recorded_at[row])
-        return min(at, recorded_at) if recorded_at else at
+        claimed_at, recorded_at = int(self.at[row]), int(self.recorded_at[row])
+        return min(claimed_at, recorded_at) if recorded_at else claimed_at
 
     def is_foreign(self, rows: NDArray[np.integer], /) -> Mask:
         """Return which of `rows` have a text that is not in English."""
@@ -195,10 +195,10 @@ class UnitColumns:
 
     def _grow(self, capacity: int) -> None:
         for name in _ARRAYS:
-            old = getattr(self, name)
-            new = np.zeros(capacity, old.dtype)
-            new[: self.size] = old[: self.size]
-            setattr(self, name, new)
+            old_column = getattr(self, name)
+            new_column = np.zeros(capacity, old_column.dtype)
+            new_column[: self.size] = old_column[: self.size]
+            setattr(self, name, new_column)
 
 
 NOBODY = DocumentRef("", "")
@@ -224,19 +224,19 @@ class StoredRefs:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __getitem__(self, place: int, /) -> DocumentRef:
-        return DocumentRef(self.collections[int(self.kinds[place])], self.keys[place].decode("ascii"))
+    def __getitem__(self, index: int, /) -> DocumentRef:
+        return DocumentRef(self.collections[int(self.kinds[index])], self.keys[index].decode("ascii"))
 
     def rows(self, ref: DocumentRef, /) -> tuple[int, ...]:
         """Return the rows of `ref`, ascending."""
         key = ref.key.encode("ascii", "replace")
-        place = bisect_left(self.order, key, key=lambda row: bytes(self.keys[row - 1]))
+        index = bisect_left(self.order, key, key=lambda row: bytes(self.keys[row - 1]))
         rows: list[int] = []
-        while place < len(self.order) and self.keys[self.order[place] - 1] == key:
-            row = int(self.order[place])
+        while index < len(self.order) and self.keys[self.order[index] - 1] == key:
+            row = int(self.order[index])
             if self.collections[int(self.kinds[row - 1])] == ref.collection:
                 rows.append(row)
-            place += 1
+            index += 1
         return tuple(rows)
 
 
@@ -257,15 +257,20 @@ class RowRefs:
 
     def of(self, rows: NDArray[np.integer[Any]], /) -> list[DocumentRef]:
         """Return the refs of `rows`, in that order."""
-        places = whole_numbers(rows)
-        stored_refs, first = self._stored, self._first
-        if not places or min(places) >= first:
-            return [self._fresh[row - first] for row in places]
-        if stored_refs is None or min(places) < 1 or max(places) >= first:
-            return [self[row] for row in places]
-        collections, at = stored_refs.collections, rows - 1
-        pairs = zip(whole_numbers(stored_refs.kinds[at]), stored_refs.keys[at].tolist(), strict=True)
-        return [DocumentRef(collections[kind], key.decode("ascii")) for kind, key in pairs]
+        row_numbers = whole_numbers(rows)
+        stored_refs, first_fresh = self._stored, self._first
+        if not row_numbers or min(row_numbers) >= first_fresh:
+            return [self._fresh[row - first_fresh] for row in row_numbers]
+        if stored_refs is None or min(row_numbers) < 1 or max(row_numbers) >= first_fresh:
+            return [self[row] for row in row_numbers]
+        collections, stored_places = stored_refs.collections, rows - 1
+        numbers_and_keys = zip(
+            whole_numbers(stored_refs.kinds[stored_places]), stored_refs.keys[stored_places].tolist(), strict=True
+        )
+        return [
+            DocumentRef(collections[collection_number], key.decode("ascii"))
+            for collection_number, key in numbers_and_keys
+        ]
 
     def __len__(self) -> int:
         return self._first + len(self._fresh)
@@ -320,12 +325,12 @@ class RowRefs:
     @property
     def size_bytes(self) -> int:
         stored_refs = self._stored
-        arrays = (
+        array_bytes = (
             stored_refs.keys.nbytes + stored_refs.kinds.nbytes + stored_refs.order.nbytes
             if stored_refs is not None
             else 0
         )
-        return arrays + 250 * len(self._rows) + 8 * len(self._fresh)
+        return array_bytes + 250 * len(self._rows) + 8 * len(self._fresh)
 
     def __iter__(self) -> Iterator[DocumentRef]:
         return (self[row] for row in range(len(self)))
@@ -334,11 +339,11 @@ class RowRefs:
 def pack_refs(refs: Sequence[DocumentRef], /) -> tuple[StoredRefs, int]:
     """Return `refs` as stored in a checkpoint, and the number of distinct ones."""
     collections = {name: number for number, name in enumerate(dict.fromkeys(ref.collection for ref in refs))}
-    kinds = np.array([collections[ref.collection] for ref in refs], np.int32)
+    collection_numbers = np.array([collections[ref.collection] for ref in refs], np.int32)
     # NumPy cannot derive a width from an empty list.
     keys: Keys = np.array([ref.key.encode("ascii") for ref in refs] or np.zeros(0, "S1"), np.bytes_)
     order: Any = np.argsort(keys, kind="stable").astype(np.int32) + np.int32(1)
-    return StoredRefs(list(collections), kinds, keys, order), len(set(refs))
+    return StoredRefs(list(collections), collection_numbers, keys, order), len(set(refs))
 
 
 Value = TypeVar("Value", bound=Hashable)
@@ -370,22 +375,22 @@ class ValueInterner(Generic[Value]):
     def shrink(self, column: Codes, /) -> Codes:
         """Keep only the codes in `column`, renumber them, and return the column in the new codes."""
         # Code 0 is the empty value and stays, even if no row has it.
-        codes, renumbered = np.unique(np.append(column, 0), return_inverse=True)
+        codes, new_codes = np.unique(np.append(column, 0), return_inverse=True)
         self.values = [self.values[code] for code in codes.tolist()]
         self._codes = {value: code for code, value in enumerate(self.values)}
-        return renumbered[:-1].astype(np.int32)
+        return new_codes[:-1].astype(np.int32)
 
     def purge(self, column: Codes, /) -> list[int]:
         """Replace values whose codes are not in `column` by the empty value; return these codes, which stay
         reserved."""
         is_used = np.zeros(len(self.values), np.bool_)
         is_used[column] = is_used[0] = True
-        empty = self.values[0]
-        unused = [code for code in whole_numbers(np.flatnonzero(~is_used)) if self.values[code] != empty]
-        for code in unused:
+        empty_value = self.values[0]
+        unused_codes = [code for code in whole_numbers(np.flatnonzero(~is_used)) if self.values[code] != empty_value]
+        for code in unused_codes:
             del self._codes[self.values[code]]
-            self.values[code] = empty
-        return unused
+            self.values[code] = empty_value
+        return unused_codes
 
     def load(self, values: Sequence[Value], /) -> None:
         """Load `values` in the order of their codes."""

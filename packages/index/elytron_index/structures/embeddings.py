@@ -56,9 +56,9 @@ def plain_dots(queries: Codes, rows: Codes, /) -> Products:
     for start in range(0, queries.shape[1], _EXACT_IN_FLOAT32):
         end = start + _EXACT_IN_FLOAT32
         query_part = queries[:, start:end].astype(np.float32)
-        for first in range(0, len(rows), _ROWS):
-            part = rows[first : first + _ROWS, start:end].astype(np.float32)
-            dots[:, first : first + _ROWS] += query_part @ part.T
+        for first_row in range(0, len(rows), _ROWS):
+            rows_part = rows[first_row : first_row + _ROWS, start:end].astype(np.float32)
+            dots[:, first_row : first_row + _ROWS] += query_part @ rows_part.T
     return dots
 
 
@@ -143,9 +143,9 @@ class CodedVector:
 def code_vector(vector: Vector, /) -> CodedVector:
     """Return `vector` with two bytes per number."""
     peak = float(np.maximum.reduce(np.abs(vector)))
-    whole = np.rint(vector.astype(np.float64) * (_FULL / peak)).astype("<i2")
+    scaled_numbers = np.rint(vector.astype(np.float64) * (_FULL / peak)).astype("<i2")
     # Rounded to the nearest step, the upper byte is the coarse one, and the rest in the lower byte is the fine one.
-    coarse, fine = (whole + np.int16(_STEP >> 1)).view(np.int8)[1::2], whole.view(np.int8)[::2]
+    coarse, fine = (scaled_numbers + np.int16(_STEP >> 1)).view(np.int8)[1::2], scaled_numbers.view(np.int8)[::2]
     return CodedVector(np.array((coarse, fine)), peak)
 
 
@@ -196,20 +196,20 @@ class ModelVectors:
         """Store `vector` for `row`."""
         while row >= len(self.peaks):
             self._grow()
-        number, place = divmod(row, _BLOCK)
-        block = self.blocks[number] = self.blocks[number].writable()
-        block.coarse[place] = vector.coarse
-        block.fine[place] = vector.fine
+        block_number, row_in_block = divmod(row, _BLOCK)
+        block = self.blocks[block_number] = self.blocks[block_number].writable()
+        block.coarse[row_in_block] = vector.coarse
+        block.fine[row_in_block] = vector.fine
         self.count += int(self.peaks[row] == 0)
         self.peaks[row] = vector.peak
 
     def remove(self, row: int, /) -> None:
         """Remove the vector of `row`."""
         if row < len(self.peaks) and self.peaks[row] > 0:
-            number, place = divmod(row, _BLOCK)
-            block = self.blocks[number] = self.blocks[number].writable()
-            block.coarse[place] = 0
-            block.fine[place] = 0
+            block_number, row_in_block = divmod(row, _BLOCK)
+            block = self.blocks[block_number] = self.blocks[block_number].writable()
+            block.coarse[row_in_block] = 0
+            block.fine[row_in_block] = 0
             self.peaks[row] = 0
             self.count -= 1
 
@@ -217,9 +217,9 @@ class ModelVectors:
         """Return the vector of `row`."""
         if row >= len(self.peaks) or self.peaks[row] == 0:
             return None
-        number, place = divmod(row, _BLOCK)
-        block = self.blocks[number]
-        return CodedVector(np.array((block.coarse[place], block.fine[place])), float(self.peaks[row]))
+        block_number, row_in_block = divmod(row, _BLOCK)
+        block = self.blocks[block_number]
+        return CodedVector(np.array((block.coarse[row_in_block], block.fine[row_in_block])), float(self.peaks[row]))
 
     def has(self, size: int, /) -> NDArray[np.bool_]:
         """Return which of the first `size` rows have a vector."""
@@ -235,13 +235,13 @@ class ModelVectors:
         The second, times the query's peak and `ROUGH_STEP`, is the cosine, off by some thousandths. Both are 0 where
         there is no vector.
         """
-        whole = np.zeros(size, dots_type(self.dimension))
-        scaled = np.zeros_like(whole)
+        coarse_dots = np.zeros(size, dots_type(self.dimension))
+        scaled_dots = np.zeros_like(coarse_dots)
         for start, block in self._parts(size):
             end = min(start + len(block.coarse), size)
-            scan_rows(query.coarse, block.coarse[: end - start], whole[start:end])
-            np.multiply(whole[start:end], self.peaks[start:end], out=scaled[start:end])
-        return whole, scaled
+            scan_rows(query.coarse, block.coarse[: end - start], coarse_dots[start:end])
+            np.multiply(coarse_dots[start:end], self.peaks[start:end], out=scaled_dots[start:end])
+        return coarse_dots, scaled_dots
 
     def scaled(self, rows: Integers, factor: float, /) -> NDArray[np.float32]:
         """Return the peak of each of `rows` times `factor`; 0 without a vector."""
@@ -258,15 +258,15 @@ class ModelVectors:
         peaks = self.peaks[:size]
         if len(peaks) < size:
             peaks = np.concatenate((peaks, np.zeros(size - len(peaks), np.float32)))
-        exact: Floats | None = None
+        exact_cosines: Floats | None = None
         if size < whole:
-            of_coarse = self._dots(query.both, "coarse", size)
-            exact = _block_cosines(of_coarse, self._dots(query.both, "fine", size), peaks, query.peak)
-            rough = of_coarse[0]
+            coarse_dots = self._dots(query.both, "coarse", size)
+            exact_cosines = _block_cosines(coarse_dots, self._dots(query.both, "fine", size), peaks, query.peak)
+            rough_cosines = coarse_dots[0]
         else:
-            rough = self.scan(query, size)[0].astype(np.float64)
-        rough *= peaks * (query.peak * ROUGH_STEP)
-        return MeasuredQuery(vector, query, rough, exact)
+            rough_cosines = self.scan(query, size)[0].astype(np.float64)
+        rough_cosines *= peaks * (query.peak * ROUGH_STEP)
+        return MeasuredQuery(vector, query, rough_cosines, exact_cosines)
 
     def exact(self, query: CodedVector, rows: Integers, /) -> Floats:
         """Return the cosine of each of `rows`; 0 without a vector."""
@@ -275,35 +275,35 @@ class ModelVectors:
             stored_rows = np.flatnonzero(rows < len(self.peaks))
             cosines[stored_rows] = self.exact(query, rows[stored_rows]) if len(stored_rows) else 0.0
             return cosines
-        of_coarse, of_fine = (
+        coarse_dots, fine_dots = (
             dot_products(query.both, self._codes_at(rows, "coarse")),
             dot_products(query.both, self._codes_at(rows, "fine")),
         )
-        return _block_cosines(of_coarse, of_fine, self.peaks.take(rows), query.peak)
+        return _block_cosines(coarse_dots, fine_dots, self.peaks.take(rows), query.peak)
 
-    def renumbered(self, numbers: NDArray[np.int32], /) -> "ModelVectors":
-        """Return the vectors of the rows that `numbers` gives a number, at that number."""
-        vectors = ModelVectors(self.dimension)
-        rows = np.flatnonzero(self.has(len(numbers)) & (numbers > 0))
+    def renumbered(self, new_numbers: NDArray[np.int32], /) -> "ModelVectors":
+        """Return the vectors of the rows that `new_numbers` gives a number, at that number."""
+        renumbered_vectors = ModelVectors(self.dimension)
+        rows = np.flatnonzero(self.has(len(new_numbers)) & (new_numbers > 0))
         if len(rows):
-            rows = rows[np.argsort(numbers[rows])]
+            rows = rows[np.argsort(new_numbers[rows])]
             coarse, fine = self._codes_at(rows, "coarse"), self._codes_at(rows, "fine")
-            places = numbers[rows]
-            size = int(places[-1]) + 1
+            new_rows = new_numbers[rows]
+            size = int(new_rows[-1]) + 1
             peaks = np.zeros(size, np.float32)
-            peaks[places] = self.peaks[rows]
-            vectors.load(_spread_codes(coarse, places, size), _spread_codes(fine, places, size), peaks)
-        return vectors
+            peaks[new_rows] = self.peaks[rows]
+            renumbered_vectors.load(_spread_codes(coarse, new_rows, size), _spread_codes(fine, new_rows, size), peaks)
+        return renumbered_vectors
 
     def frozen(self) -> "ModelVectors":
         """Return a snapshot of these vectors. From now on a block is copied before it is written to."""
-        vectors = ModelVectors(self.dimension)
+        snapshot = ModelVectors(self.dimension)
         # Both share the blocks from now on: the flag makes `writable` copy one before the next write.
         for block in self.blocks:
             block.coarse.flags.writeable = False
             block.fine.flags.writeable = False
-        vectors.blocks, vectors.peaks, vectors.count = self.blocks.copy(), self.peaks.copy(), self.count
-        return vectors
+        snapshot.blocks, snapshot.peaks, snapshot.count = self.blocks.copy(), self.peaks.copy(), self.count
+        return snapshot
 
     def own(self) -> None:
         """Copy what belongs to a checkpoint."""
@@ -352,25 +352,27 @@ class ModelVectors:
         if len(blocks) == 1:
             return blocks[0].take(rows, axis=0)
         codes: Codes = np.empty((len(rows), self.dimension), np.int8)
-        numbers, places = rows // _BLOCK, rows % _BLOCK
-        heads = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+        block_numbers, rows_in_block = rows // _BLOCK, rows % _BLOCK
+        block_starts = np.flatnonzero(block_numbers[1:] != block_numbers[:-1]) + 1
         # Ascending rows change the block rarely and are taken in slices. Others are taken block by block.
-        if len(heads) < len(blocks):
-            for start, end in pairwise([0, *whole_numbers(heads), len(rows)]):
+        if len(block_starts) < len(blocks):
+            for start, end in pairwise([0, *whole_numbers(block_starts), len(rows)]):
                 # NumPy writes to `out` without a buffer only if the mode is not "raise".
-                blocks[int(numbers[start])].take(places[start:end], axis=0, out=codes[start:end], mode="clip")
+                blocks[int(block_numbers[start])].take(
+                    rows_in_block[start:end], axis=0, out=codes[start:end], mode="clip"
+                )
             return codes
-        for number in whole_numbers(np.flatnonzero(np.bincount(numbers))):
-            here = numbers == number
-            codes[here] = blocks[number].take(places[here], axis=0)
+        for block_number in whole_numbers(np.flatnonzero(np.bincount(block_numbers))):
+            is_in_block = block_numbers == block_number
+            codes[is_in_block] = blocks[block_number].take(rows_in_block[is_in_block], axis=0)
         return codes
 
     def _grow(self) -> None:
         """Double the last block until it is full; start with a small one, and add full blocks one by one."""
         if not self.blocks:
             self.blocks = [_fresh_block(64, self.dimension)]
-        elif len(last := self.blocks[-1].coarse) < _BLOCK:
-            self.blocks[-1] = _grow_block(self.blocks[-1], min(_BLOCK, max(64, 2 * len(last))), self.dimension)
+        elif len(last_codes := self.blocks[-1].coarse) < _BLOCK:
+            self.blocks[-1] = _grow_block(self.blocks[-1], min(_BLOCK, max(64, 2 * len(last_codes))), self.dimension)
         else:
             self.blocks.append(_fresh_block(_BLOCK, self.dimension))
         self._fit_peaks()
@@ -381,10 +383,10 @@ class ModelVectors:
         self.peaks = peaks
 
 
-def _block_cosines(of_coarse: Floats, of_fine: Floats, peaks: Vector, peak: float) -> Floats:
+def _block_cosines(coarse_dots: Floats, fine_dots: Floats, peaks: Vector, peak: float) -> Floats:
     # Whole numbers below 2^53: their sum is independent of the order.
-    whole = _WORTH_COARSE @ of_coarse + _WORTH_FINE @ of_fine
-    return whole * (peaks.astype(np.float64) * (peak / (_FULL * _FULL)))
+    dots = _WORTH_COARSE @ coarse_dots + _WORTH_FINE @ fine_dots
+    return dots * (peaks.astype(np.float64) * (peak / (_FULL * _FULL)))
 
 
 def _fresh_block(rows: int, dimension: int) -> VectorBlock:
@@ -392,16 +394,16 @@ def _fresh_block(rows: int, dimension: int) -> VectorBlock:
 
 
 def _grow_block(block: VectorBlock, rows: int, dimension: int) -> VectorBlock:
-    larger = _fresh_block(rows, dimension)
-    larger.coarse[: len(block.coarse)] = block.coarse
-    larger.fine[: len(block.fine)] = block.fine
-    return larger
+    larger_block = _fresh_block(rows, dimension)
+    larger_block.coarse[: len(block.coarse)] = block.coarse
+    larger_block.fine[: len(block.fine)] = block.fine
+    return larger_block
 
 
-def _spread_codes(codes: Codes, places: Integers, size: int) -> Codes:
-    spread = np.zeros((size, codes.shape[1]), np.int8)
-    spread[places] = codes
-    return spread
+def _spread_codes(codes: Codes, new_rows: Integers, size: int) -> Codes:
+    spread_rows = np.zeros((size, codes.shape[1]), np.int8)
+    spread_rows[new_rows] = codes
+    return spread_rows
 
 
 class SpaceVectors:

@@ -50,26 +50,28 @@ class FrozenState:
 
     def compacted(self) -> "FrozenState":
         """Return the same without removed content, including terms and names, and with each thread's units adjacent."""
-        old = self.columns
-        if not old.dead:
+        old_columns = self.columns
+        if not old_columns.dead:
             return self
-        loose = np.flatnonzero(old.alive[: old.size] & (old.thread[: old.size] == 0)).astype(np.int32)
-        rows = np.concatenate((loose, self.threaded))
-        numbers = np.zeros(old.size, np.int32)
-        numbers[rows] = np.arange(1, len(rows) + 1, dtype=np.int32)
-        columns, names = old.take(rows), self.names.copy()
+        threadless_rows = np.flatnonzero(
+            old_columns.alive[: old_columns.size] & (old_columns.thread[: old_columns.size] == 0)
+        ).astype(np.int32)
+        rows = np.concatenate((threadless_rows, self.threaded))
+        new_numbers = np.zeros(old_columns.size, np.int32)
+        new_numbers[rows] = np.arange(1, len(rows) + 1, dtype=np.int32)
+        columns, names = old_columns.take(rows), self.names.copy()
         for name in CODED_COLUMNS:
             column = getattr(columns, name)
             column[:] = getattr(names, name).shrink(column)
-        terms, segment = renumber_rows(self.vocabulary.terms(), self.segments, numbers)
-        moved = {model: vectors.renumbered(numbers) for model, vectors in self.models.items()}
-        models = {model: vectors for model, vectors in moved.items() if vectors.count}
+        terms, segment = renumber_rows(self.vocabulary.terms(), self.segments, new_numbers)
+        renumbered_models = {model: vectors.renumbered(new_numbers) for model, vectors in self.models.items()}
+        models = {model: vectors for model, vectors in renumbered_models.items() if vectors.count}
         refs = self.refs.select_rows(rows)
         vocabulary = TermVocabulary(pack_terms(terms))
-        threaded = numbers[self.threaded]
+        threaded_rows = new_numbers[self.threaded]
         return FrozenState(
-            columns, names, refs, threaded, vocabulary, [segment], models, self.compared, self.is_english, self.called,
-            self.places,
+            columns, names, refs, threaded_rows, vocabulary, [segment], models, self.compared, self.is_english,
+            self.called, self.places,
         )  # fmt: skip
 
     def settled(self) -> "FrozenState":
@@ -96,11 +98,14 @@ class JournalPlaces:
     """Journal positions that rows do not contain."""
 
     def __init__(
-        self, hidden: dict[DocumentRef, int] | None = None, moved: dict[DocumentRef, Moved] | None = None, /
+        self,
+        hidden_sequences: dict[DocumentRef, int] | None = None,
+        moved_sequences: dict[DocumentRef, Moved] | None = None,
+        /,
     ) -> None:
-        self.hidden = hidden or {}
+        self.hidden = hidden_sequences or {}
         """Those of documents without units, the latest of them, for when they are shown again."""
-        self.moved = moved or {}
+        self.moved = moved_sequences or {}
         """The documents with the position of one that they correct: that one, and the position that would be their
         own."""
 
@@ -109,21 +114,21 @@ class JournalPlaces:
 
     def take(
         self,
-        latest: Mapping[DocumentRef, DocumentChange],
-        first: Mapping[DocumentRef, int],
+        latest_by_ref: Mapping[DocumentRef, DocumentChange],
+        first_sequences: Mapping[DocumentRef, int],
         sequence_of: Callable[[DocumentRef], int],
         /,
     ) -> dict[DocumentRef, int]:
-        """Return the position of each document; `first` says where each is first mentioned."""
+        """Return the position of each document; `first_sequences` says where each is first mentioned."""
         sequences: dict[DocumentRef, int] = {}
-        for ref, change in latest.items():
-            place = 0 if change.is_renewed else sequence_of(ref)
-            if not place and change.origin is not None:
-                place = sequences.get(change.origin) or sequence_of(change.origin)
-                if place:
-                    self.moved[ref] = change.origin, first[ref]
-            sequences[ref] = place or (change.sequence if change.is_renewed else first[ref])
-        for ref, change in latest.items():
+        for ref, change in latest_by_ref.items():
+            sequence = 0 if change.is_renewed else sequence_of(ref)
+            if not sequence and change.origin is not None:
+                sequence = sequences.get(change.origin) or sequence_of(change.origin)
+                if sequence:
+                    self.moved[ref] = change.origin, first_sequences[ref]
+            sequences[ref] = sequence or (change.sequence if change.is_renewed else first_sequences[ref])
+        for ref, change in latest_by_ref.items():
             self.hidden.pop(ref, None)
             if not change.units and change.sequence and not change.is_renewed:
                 self.hidden[ref] = sequences[ref]
@@ -136,18 +141,18 @@ class JournalPlaces:
     ) -> Iterator[tuple[DocumentRef, int]]:
         """Yield the positions of visible documents that correct one of `removed_refs`, and of those that correct
         them."""
-        returned: set[DocumentRef] = set()
+        returned_refs: set[DocumentRef] = set()
         # A document is moved after the one that it corrects, so positions are handed on in this order.
-        for ref, (origin, own) in tuple(self.moved.items()):
+        for ref, (origin, own_sequence) in tuple(self.moved.items()):
             if ref in removed_refs or origin in removed_refs:
                 del self.moved[ref]
-            if origin in removed_refs or origin in returned:
-                place = own if origin in removed_refs else sequence_of(origin)
-                returned.add(ref)
+            if origin in removed_refs or origin in returned_refs:
+                sequence = own_sequence if origin in removed_refs else sequence_of(origin)
+                returned_refs.add(ref)
                 if ref in self.hidden:
-                    self.hidden[ref] = place
+                    self.hidden[ref] = sequence
                 else:
-                    yield ref, place
+                    yield ref, sequence
 
 
 class IndexState:
@@ -178,7 +183,7 @@ class IndexState:
         """Parts may belong to a checkpoint."""
         self._renew()
 
-    def apply(self, changes: Iterable[DocumentChange], embedded: Iterable[EmbeddedDocument], /) -> None:
+    def apply(self, changes: Iterable[DocumentChange], embedded_documents: Iterable[EmbeddedDocument], /) -> None:
         """Replace the units of each change's document, then the vectors; the last change of a document counts.
 
         A unit whose text stays keeps its vectors. Raises InvalidInput for a vector that cannot be compared and for a
@@ -186,48 +191,48 @@ class IndexState:
         """
         self._renew()
         changes = list(changes)
-        latest = {change.ref: change for change in changes}
-        units = [unit for change in latest.values() for unit in change.units]
+        latest_by_ref = {change.ref: change for change in changes}
+        units = [unit for change in latest_by_ref.values() for unit in change.units]
         if self.columns.size + len(units) > ROWS_MAX:
             raise LimitExceeded(what="units in a space's index", limit=ROWS_MAX)
-        if any(unit.ref != change.ref for change in latest.values() for unit in change.units):
+        if any(unit.ref != change.ref for change in latest_by_ref.values() for unit in change.units):
             raise InvalidInput(field="unit", problem="belongs to a document other than its change")
         # Everything that can be rejected is parsed before the first change, so a rejected batch leaves no trace.
         sizes: dict[str, int] = {}
         vectors = [
             None if unit.vector is None else self.vectors.parse(unit.vector, sizes, field="vector") for unit in units
         ]
-        arrived = {
+        embedded_vectors = {
             (item.ref, item.model): {
                 check: self.vectors.parse((item.model, data), sizes, field="vector")
                 for check, data in item.vectors.items()
             }
-            for item in embedded
+            for item in embedded_documents
         }
-        for ref, change in latest.items():
+        for ref, change in latest_by_ref.items():
             self.called.pop(ref.key, None)
             if change.called:
                 self.called[ref.key] = change.called
         # Read before the rows are removed. A unit with unchanged text has the same check and finds its vectors again.
-        check, rows = self.columns.check, self.rows
-        earlier = {ref: own for ref in latest if (own := self.vectors.by_check(rows(ref), check))}
-        first = {change.ref: change.sequence for change in reversed(changes)}
-        sequences = self.kept_places.take(latest, first, self.sequence_of)
-        for ref in latest:
+        checks, rows = self.columns.check, self.rows
+        old_vectors = {ref: by_check for ref in latest_by_ref if (by_check := self.vectors.by_check(rows(ref), checks))}
+        first_sequences = {change.ref: change.sequence for change in reversed(changes)}
+        sequences = self.kept_places.take(latest_by_ref, first_sequences, self.sequence_of)
+        for ref in latest_by_ref:
             self._remove(ref)
         if units:
             self._add(units, vectors, sequences)
-        for ref, own in earlier.items():
-            for (model, digest), vector in own.items():
+        for ref, by_check in old_vectors.items():
+            for (model, digest), vector in by_check.items():
                 self.vectors.put_checked(rows(ref), self.columns.check, model, {digest: vector})
-        for (ref, model), fresh in arrived.items():
+        for (ref, model), new_vectors in embedded_vectors.items():
             self.vectors.remove(rows(ref), model)
-            self.vectors.put_checked(rows(ref), self.columns.check, model, fresh)
-        removed_refs = {ref for ref, change in latest.items() if not change.units and not change.sequence}
-        for ref, place in self.kept_places.give_back(removed_refs, self.sequence_of) if removed_refs else ():
+            self.vectors.put_checked(rows(ref), self.columns.check, model, new_vectors)
+        removed_refs = {ref for ref, change in latest_by_ref.items() if not change.units and not change.sequence}
+        for ref, sequence in self.kept_places.give_back(removed_refs, self.sequence_of) if removed_refs else ():
             columns = self.columns
             columns.own()
-            columns.sequence[list(self.rows(ref))] = place
+            columns.sequence[list(self.rows(ref))] = sequence
         self.postings.settle(self.columns.alive)
 
     @property
@@ -310,20 +315,20 @@ class IndexState:
     def places(self, rows: NDArray[np.integer[Any]], /) -> list[UnitPlace]:
         """Return the places of the units at `rows`, in that order."""
         columns = self.columns
-        numbers = (columns.part, columns.order), (columns.sequence, columns.chars, columns.trust)
-        first, last = ([column.take(rows).tolist() for column in pair] for pair in numbers)
-        return list(map(_place, zip(self.refs.of(rows), *first, columns.times(rows).tolist(), *last, strict=True)))
+        column_groups = (columns.part, columns.order), (columns.sequence, columns.chars, columns.trust)
+        heads, tails = ([column.take(rows).tolist() for column in group] for group in column_groups)
+        return list(map(_place, zip(self.refs.of(rows), *heads, columns.times(rows).tolist(), *tails, strict=True)))
 
     def assistants(self) -> tuple[Mask, Mask] | None:
         """Return the codes of the roles and speakers that are an assistant's; None if there are none."""
-        names, (roles, speakers, some) = self.names, self._assistants
+        names, (is_assistant_role, is_assistant_speaker, has_assistant) = self.names, self._assistants
         # Names are only added, so equal lengths mean equal names.
-        if (len(roles), len(speakers)) != (len(names.role.values), len(names.speaker.values)):
-            roles = np.array([role in _ASSISTANTS for role in names.role.values])
-            speakers = np.array([speaker.casefold() in _ASSISTANTS for speaker in names.speaker.values])
-            some = bool(roles.any() or speakers.any())
-            self._assistants = roles, speakers, some
-        return (roles, speakers) if some else None
+        if (len(is_assistant_role), len(is_assistant_speaker)) != (len(names.role.values), len(names.speaker.values)):
+            is_assistant_role = np.array([role in _ASSISTANTS for role in names.role.values])
+            is_assistant_speaker = np.array([speaker.casefold() in _ASSISTANTS for speaker in names.speaker.values])
+            has_assistant = bool(is_assistant_role.any() or is_assistant_speaker.any())
+            self._assistants = is_assistant_role, is_assistant_speaker, has_assistant
+        return (is_assistant_role, is_assistant_speaker) if has_assistant else None
 
     def sums(self) -> NDArray[np.float64]:
         """Return an array of zeros, at least one per row; its caller restores the zeros after writing to it."""
@@ -353,26 +358,26 @@ class IndexState:
     def unembedded(self, model: str, /) -> NDArray[np.int64]:
         """Return the rows of the units that lack a vector of `model`."""
         size = self.columns.size
-        embeddable = self.columns.alive[:size] & (self.columns.check[:size] != 0)
+        is_embeddable = self.columns.alive[:size] & (self.columns.check[:size] != 0)
         vectors = self.vectors.models.get(model)
-        return np.flatnonzero(embeddable if vectors is None else embeddable & ~vectors.has(size))
+        return np.flatnonzero(is_embeddable if vectors is None else is_embeddable & ~vectors.has(size))
 
     def stale(self, model: str, /) -> int:
         """Return how many of these units have a vector of another model."""
         size = self.columns.size
-        others = np.zeros(size, np.bool_)
+        has_other_vector = np.zeros(size, np.bool_)
         for name, vectors in self.vectors.models.items():
             if name != model:
-                others |= vectors.has(size)
-        return int(np.count_nonzero(others[self.unembedded(model)]))
+                has_other_vector |= vectors.has(size)
+        return int(np.count_nonzero(has_other_vector[self.unembedded(model)]))
 
     @property
     def size_bytes(self) -> int:
         """Approximate memory."""
-        words = 200 * sum(len(getattr(self.names, name)) for name in CODED_COLUMNS)
+        name_bytes = 200 * sum(len(getattr(self.names, name)) for name in CODED_COLUMNS)
         parts = (self.columns, self.postings, self.threads, self.vectors, self.refs, self.sights)
-        read = _READ_BYTES * self.columns.size
-        return 4_096 + words + read + self._sums.nbytes + sum(part.size_bytes for part in parts)
+        cached_bytes = _READ_BYTES * self.columns.size
+        return 4_096 + name_bytes + cached_bytes + self._sums.nbytes + sum(part.size_bytes for part in parts)
 
     def _renew(self) -> None:
         """Clear cached lookups of the previous units."""
@@ -395,20 +400,20 @@ class IndexState:
         vectors: Sequence[CodedVector | None],
         sequences: Mapping[DocumentRef, int],
     ) -> None:
-        terms, postings = self.analyser.terms, self.postings
+        terms_of, postings = self.analyser.terms, self.postings
         records: list[tuple[Any, ...]] = []
-        all_counts = [_term_counts(terms(unit.text)) if unit.counts is None else unit.counts for unit in units]
+        all_counts = [_term_counts(terms_of(unit.text)) if unit.counts is None else unit.counts for unit in units]
         texts = [f"{unit.title}. {unit.text}" if unit.title else unit.text for unit in units]
         all_codes = zip(*text_codes(texts), strict=True)
         # Postings contain row numbers, so these are assigned before the columns grow.
         for row, (unit, counts, codes) in enumerate(zip(units, all_counts, all_codes, strict=True), self.columns.size):
-            body = postings.add(row, TextField.BODY, counts, unit.learnt)
-            title = postings.add(row, TextField.TITLE, _term_counts(terms(unit.title))) if unit.title else 0
-            records.append(self._record(unit, sequences[unit.ref], body, title, codes))
+            body_terms = postings.add(row, TextField.BODY, counts, unit.learnt)
+            title_terms = postings.add(row, TextField.TITLE, _term_counts(terms_of(unit.title))) if unit.title else 0
+            records.append(self._record(unit, sequences[unit.ref], body_terms, title_terms, codes))
         self.refs.extend([unit.ref for unit in units])
-        first = self.columns.append(records)
-        rows = range(first, self.columns.size)
-        self._count(slice(first, self.columns.size), 1)
+        first_row = self.columns.append(records)
+        rows = range(first_row, self.columns.size)
+        self._count(slice(first_row, self.columns.size), 1)
         for row, unit, vector in zip(rows, units, vectors, strict=True):
             self.threads.insert(row)
             if unit.vector is not None and vector is not None:
@@ -418,16 +423,16 @@ class IndexState:
         self, unit: SearchUnit, sequence: int, body: int, title: int, codes: tuple[NDArray[np.int8], NDArray[np.int8]]
     ) -> tuple[Any, ...]:
         names = self.names
-        speaker, text_traits = names.speaker.code(unit.speaker), read_traits(unit.text)
-        if speaker == len(self.speaker_units):
+        speaker_code, text_traits = names.speaker.code(unit.speaker), read_traits(unit.text)
+        if speaker_code == len(self.speaker_units):
             self.speaker_units.append(0)
-            self._learn_name(speaker, unit.speaker)
+            self._learn_name(speaker_code, unit.speaker)
         return (
-            names.plane.code(unit.plane), speaker, names.role.code(unit.role), names.thread.code(unit.thread),
+            names.plane.code(unit.plane), speaker_code, names.role.code(unit.role), names.thread.code(unit.thread),
             names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, sequence,
             unit.trust, unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
             len(unit.text), _text_informativeness(unit.text), body, title, unit.check,
-            *(each for code in codes for each in (code.tobytes(), vector_length(code))),
+            *(vector_part for code in codes for vector_part in (code.tobytes(), vector_length(code))),
             text_traits.traits | unit.traits, text_traits.factuality,
         )  # fmt: skip
 
@@ -462,8 +467,8 @@ def _forget_names(state: IndexState, codes: Iterable[int]) -> None:
 
 
 def _text_informativeness(text: str) -> float:
-    share = 0.5 * min(math.log1p(len(text)) / math.log1p(_FULL_CHARS), 1.0)
-    return share - 0.1 if text.rstrip().endswith(("?", "？")) else share
+    informativeness = 0.5 * min(math.log1p(len(text)) / math.log1p(_FULL_CHARS), 1.0)
+    return informativeness - 0.1 if text.rstrip().endswith(("?", "？")) else informativeness
 
 
 def _term_counts(terms: Sequence[str]) -> dict[str, int]:

@@ -49,16 +49,16 @@ class FrequentTerms:
 
         None where the term is not frequent. It may end before the last posting.
         """
-        holders = sum(len(run.rows) for run in runs)
-        if holders < max(_LEAST, size // _SHARE):
+        holder_count = sum(len(run.rows) for run in runs)
+        if holder_count < max(_LEAST, size // _SHARE):
             return None
         table = self._tables.pop(code, None)
         # A table may lag by a quarter, because readers take what follows its end from the runs.
-        if table is None or holders > table.holders + table.holders // 4:
+        if table is None or holder_count > table.holders + table.holders // 4:
             counts = np.zeros(int(runs[-1].rows[-1]) + 1, np.uint8)
             for run in runs:
                 counts[run.rows] = run.counts
-            table = CountTable(counts, int(counts.max()), holders)
+            table = CountTable(counts, int(counts.max()), holder_count)
         self._tables[code] = table
         # The table in use stays, even if it alone exceeds the limit.
         while len(self._tables) > MOST_TABLES or (self.size_bytes > MOST_BYTES and len(self._tables) > 1):
@@ -120,17 +120,17 @@ class PostingSegment(NamedTuple):
 
     def packed(self) -> Packed:
         """Return the postings as sorted numbers."""
-        spread = np.repeat(self.codes.astype(np.uint64) << np.uint64(_CODE_SHIFT), np.diff(self.starts))
-        spread |= self.rows.astype(np.uint64) << np.uint64(_ROW_SHIFT)
-        spread |= self.counts
-        return spread
+        packed_postings = np.repeat(self.codes.astype(np.uint64) << np.uint64(_CODE_SHIFT), np.diff(self.starts))
+        packed_postings |= self.rows.astype(np.uint64) << np.uint64(_ROW_SHIFT)
+        packed_postings |= self.counts
+        return packed_postings
 
 
 def segment_of(packed: Packed, /) -> PostingSegment:
     """Return the segment of sorted postings."""
     all_codes = (packed >> np.uint64(_CODE_SHIFT)).astype(np.int32)
-    heads = np.flatnonzero(all_codes[1:] != all_codes[:-1]) + 1
-    starts = np.concatenate(([0], heads, [len(packed)])) if len(packed) else np.zeros(1, np.int64)
+    code_starts = np.flatnonzero(all_codes[1:] != all_codes[:-1]) + 1
+    starts = np.concatenate(([0], code_starts, [len(packed)])) if len(packed) else np.zeros(1, np.int64)
     rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.uint32) & np.uint32(ROWS_MAX - 1)
     return PostingSegment(
         all_codes[starts[:-1]], starts.astype(np.int64), rows.astype(np.int32), packed.astype(np.uint8)
@@ -162,32 +162,34 @@ class SpacePostings:
 
     def add(self, row: int, field: TextField, counts: Mapping[str, int], learnt: LearntTerms | None = None, /) -> int:
         """Add the counts of some terms, `learnt` or not, of `row` in `field`; return their total."""
-        place = field << _CODE_SHIFT | row << _ROW_SHIFT
+        field_and_row = field << _CODE_SHIFT | row << _ROW_SHIFT
         self._live_segment = None
         if len(counts) > _MANY:
-            return self._add_many(place, counts, learnt)
-        total = sum(counts.values())
-        if total > COUNT_MAX:
+            return self._add_many(field_and_row, counts, learnt)
+        total_count = sum(counts.values())
+        if total_count > COUNT_MAX:
             counts = {term: min(count, COUNT_MAX) for term, count in counts.items()}
         numbers, append = self.vocabulary.numbers, self._live.append
         for term, count in counts.items():
             number = numbers.get(term)
             if number is None:
                 number = self.vocabulary.number_of(term)
-            append(number << _TERM_SHIFT | place | count)
-        return total
+            append(number << _TERM_SHIFT | field_and_row | count)
+        return total_count
 
-    def _add_many(self, place: int, counts: Mapping[str, int], learnt: LearntTerms | None) -> int:
+    def _add_many(self, field_and_row: int, counts: Mapping[str, int], learnt: LearntTerms | None) -> int:
         """The same for many terms, for which arrays are faster."""
         # The index may have been compacted meanwhile, and then the numbers mean other terms.
         if learnt is None or learnt.vocabulary is not self.vocabulary:
             learnt = LearntTerms(self.vocabulary)
             learnt.add(counts)
         numbers = np.frombuffer(learnt.numbers, np.uint64)
-        often = np.fromiter(counts.values(), np.uint64, len(counts))
-        packed = numbers << np.uint64(_TERM_SHIFT) | np.uint64(place) | np.minimum(often, np.uint64(COUNT_MAX))
+        term_counts = np.fromiter(counts.values(), np.uint64, len(counts))
+        packed = (
+            numbers << np.uint64(_TERM_SHIFT) | np.uint64(field_and_row) | np.minimum(term_counts, np.uint64(COUNT_MAX))
+        )
         self._live.frombytes(packed.tobytes())
-        return int(often.sum())
+        return int(term_counts.sum())
 
     def settle(self, alive: NDArray[np.bool_], /) -> None:
         """Turn a full live list into a segment; merge segments of similar size without dead rows."""
@@ -202,9 +204,9 @@ class SpacePostings:
     def purge(self, alive: NDArray[np.bool_], /) -> None:
         """Remove all postings of removed rows, and terms without other rows."""
         self.frequent.clear()
-        live = np.frombuffer(self._live, np.uint64)
-        living = alive[(live >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)]
-        self._live, self._live_segment = array("Q", live[living].tobytes()), None
+        live_postings = np.frombuffer(self._live, np.uint64)
+        is_living = alive[(live_postings >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)]
+        self._live, self._live_segment = array("Q", live_postings[is_living].tobytes()), None
         segments = [_living_rows(segment, alive) for segment in self._segments]
         self._segments = [segment for segment in segments if len(segment.rows)]
         is_used = np.zeros(len(self.vocabulary), np.bool_)
@@ -216,26 +218,30 @@ class SpacePostings:
         """Return the postings of each of `codes` in place, including dead ones: one run per segment, rows ascending."""
         segments = self.segments
         runs: list[list[PostingRun]] = [[] for _ in codes]
-        for which, number, start, end in _code_places(segments, codes):
-            segment = segments[number]
-            runs[which].append(PostingRun(segment.rows[start:end], segment.counts[start:end]))
+        for code_index, segment_number, start, end in _code_places(segments, codes):
+            segment = segments[segment_number]
+            runs[code_index].append(PostingRun(segment.rows[start:end], segment.counts[start:end]))
         return runs
 
     def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> FoundPostings:
         """Return the postings of `codes`; only those of living rows if `alive` is given."""
         segments = self.segments
-        stand = _code_places(segments, codes)
+        locations = _code_places(segments, codes)
         counts_of = [0] * len(codes)
-        if not stand:
+        if not locations:
             return FoundPostings(*_NOTHING, counts_of)
-        for which, _, start, end in stand:
-            counts_of[which] += end - start
+        for code_index, _, start, end in locations:
+            counts_of[code_index] += end - start
         terms = np.arange(len(codes)).repeat(counts_of)
-        rows = np.concatenate([segments[number].rows[start:end] for _, number, start, end in stand], dtype=np.int64)
-        counts = np.concatenate([segments[number].counts[start:end] for _, number, start, end in stand])
+        rows = np.concatenate(
+            [segments[segment_number].rows[start:end] for _, segment_number, start, end in locations], dtype=np.int64
+        )
+        counts = np.concatenate(
+            [segments[segment_number].counts[start:end] for _, segment_number, start, end in locations]
+        )
         if alive is not None:
-            living = alive.take(rows)
-            terms, rows, counts = terms[living], rows[living], counts[living]
+            is_living = alive.take(rows)
+            terms, rows, counts = terms[is_living], rows[is_living], counts[is_living]
             counts_of = np.bincount(terms, minlength=len(codes)).tolist()
         return FoundPostings(terms, rows, counts, counts_of)
 
@@ -256,8 +262,8 @@ class SpacePostings:
 
     @property
     def size_bytes(self) -> int:
-        arrays = sum(segment.size_bytes for segment in self._segments)
-        return arrays + self.frequent.size_bytes + 8 * len(self._live) + self.vocabulary.size_bytes
+        segment_bytes = sum(segment.size_bytes for segment in self._segments)
+        return segment_bytes + self.frequent.size_bytes + 8 * len(self._live) + self.vocabulary.size_bytes
 
     def _take(self, segments: Sequence[PostingSegment]) -> None:
         self._segments = [segment for segment in segments if len(segment.rows)]
@@ -272,11 +278,14 @@ def _code_places(segments: Sequence[PostingSegment], codes: Sequence[int]) -> li
     """Return the locations of the postings of `codes`: code, segment, start and end; in order."""
     codes_array = np.array(codes, np.int32)
     code_places: list[tuple[int, int, int, int]] = []
-    for number, segment in enumerate(segments):
-        places = segment.codes.searchsorted(codes_array)
-        hits: Numbers = (segment.codes.take(places, mode="clip") == codes_array).nonzero()[0]
-        starts, ends = segment.starts[places[hits]], segment.starts[places[hits] + 1]
-        code_places += zip(hits.tolist(), repeat(number), starts.tolist(), ends.tolist())
+    for segment_number, segment in enumerate(segments):
+        code_positions = segment.codes.searchsorted(codes_array)
+        stored_indexes: Numbers = (segment.codes.take(code_positions, mode="clip") == codes_array).nonzero()[0]
+        starts, ends = (
+            segment.starts[code_positions[stored_indexes]],
+            segment.starts[code_positions[stored_indexes] + 1],
+        )
+        code_places += zip(stored_indexes.tolist(), repeat(segment_number), starts.tolist(), ends.tolist())
     # By code, then by segment: rows of later segments are higher, so rows ascend within a code.
     code_places.sort()
     return code_places
@@ -294,20 +303,22 @@ def merge_segments(segments: Sequence[PostingSegment], alive: NDArray[np.bool_],
 
 
 def renumber_rows(
-    terms: Sequence[str], segments: Sequence[PostingSegment], numbers: NDArray[np.int32], /
+    terms: Sequence[str], segments: Sequence[PostingSegment], new_numbers: NDArray[np.int32], /
 ) -> tuple[list[str], PostingSegment]:
-    """Return one segment with each row renumbered by `numbers` (0: removed), and the terms still in use."""
+    """Return one segment with each row renumbered by `new_numbers` (0: removed), and the terms still in use."""
     packed = np.concatenate([np.zeros(0, np.uint64), *(segment.packed() for segment in segments)])
     old_rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)
-    rows = numbers[old_rows]
+    rows = new_numbers[old_rows]
     packed, rows = packed[rows > 0], rows[rows > 0]
     codes = (packed >> np.uint64(_CODE_SHIFT)).astype(np.int64)
-    unique_terms, places = np.unique(codes >> 1, return_inverse=True)
+    unique_terms, term_places = np.unique(codes >> 1, return_inverse=True)
     term_numbers: list[int] = unique_terms.tolist()
-    codes = (places.astype(np.int64) << 1) | (codes & 1)
-    fresh = (codes.astype(np.uint64) << np.uint64(_CODE_SHIFT)) | (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
-    fresh |= packed & np.uint64(COUNT_MAX)
-    return [terms[number] for number in term_numbers], segment_of(np.sort(fresh))
+    codes = (term_places.astype(np.int64) << 1) | (codes & 1)
+    renumbered_postings = (codes.astype(np.uint64) << np.uint64(_CODE_SHIFT)) | (
+        rows.astype(np.uint64) << np.uint64(_ROW_SHIFT)
+    )
+    renumbered_postings |= packed & np.uint64(COUNT_MAX)
+    return [terms[number] for number in term_numbers], segment_of(np.sort(renumbered_postings))
 
 
 def _merge_pair(first: PostingSegment, second: PostingSegment) -> PostingSegment:
@@ -315,27 +326,27 @@ def _merge_pair(first: PostingSegment, second: PostingSegment) -> PostingSegment
     codes = np.sort(np.concatenate((first.codes, second.codes)))
     codes = codes[np.concatenate((np.ones(min(1, len(codes)), np.bool_), codes[1:] != codes[:-1]))]
     sizes = np.zeros(len(codes), np.int64)
-    ahead, behind = codes.searchsorted(first.codes), codes.searchsorted(second.codes)
-    sizes[ahead] += np.diff(first.starts)
-    before = sizes[behind]
-    sizes[behind] += np.diff(second.starts)
+    first_positions, second_positions = codes.searchsorted(first.codes), codes.searchsorted(second.codes)
+    sizes[first_positions] += np.diff(first.starts)
+    first_sizes = sizes[second_positions]
+    sizes[second_positions] += np.diff(second.starts)
     starts = np.concatenate(([0], np.cumsum(sizes)))
     rows = np.empty(int(starts[-1]), np.int32)
     counts = np.empty(len(rows), np.uint8)
-    for segment, moved in ((first, starts[ahead]), (second, starts[behind] + before)):
-        places = np.repeat(moved - segment.starts[:-1], np.diff(segment.starts))
-        places += np.arange(len(places))
-        rows[places] = segment.rows
-        counts[places] = segment.counts
+    for segment, new_starts in ((first, starts[first_positions]), (second, starts[second_positions] + first_sizes)):
+        target_places = np.repeat(new_starts - segment.starts[:-1], np.diff(segment.starts))
+        target_places += np.arange(len(target_places))
+        rows[target_places] = segment.rows
+        counts[target_places] = segment.counts
     return PostingSegment(codes, starts, rows, counts)
 
 
 def _living_rows(segment: PostingSegment, alive: NDArray[np.bool_]) -> PostingSegment:
     """Return the postings of living rows."""
-    living = alive[segment.rows]
-    if living.all():
+    is_living = alive[segment.rows]
+    if is_living.all():
         return segment
     # Every code of a segment has postings, so `reduceat` never meets an empty slice.
-    sizes = np.add.reduceat(living, segment.starts[:-1], dtype=np.int64)
+    sizes = np.add.reduceat(is_living, segment.starts[:-1], dtype=np.int64)
     starts = np.concatenate(([0], np.cumsum(sizes[sizes > 0])))
-    return PostingSegment(segment.codes[sizes > 0], starts, segment.rows[living], segment.counts[living])
+    return PostingSegment(segment.codes[sizes > 0], starts, segment.rows[is_living], segment.counts[is_living])

@@ -49,63 +49,70 @@ class InternedNames:
 def visible_rows(filters: UnitFilters, columns: UnitColumns, names: InternedNames, /) -> Mask:
     """Return which rows are visible."""
     size = columns.size
-    mask = columns.alive[:size].copy()
+    is_visible = columns.alive[:size].copy()
     if filters.planes:
-        mask &= _holds_code(columns.plane[:size], names.plane.codes_of(filters.planes), len(names.plane))
-    for part, values in filters.scope:
-        allowed = set(values)
-        codes = [code for code, scope in enumerate(names.scope.values) if _scope_part(scope, part) in allowed]
-        mask &= _holds_code(columns.scope[:size], codes, len(names.scope))
+        is_visible &= _holds_code(columns.plane[:size], names.plane.codes_of(filters.planes), len(names.plane))
+    for scope_name, values in filters.scope:
+        allowed_values = set(values)
+        codes = [
+            code for code, scope in enumerate(names.scope.values) if _scope_part(scope, scope_name) in allowed_values
+        ]
+        is_visible &= _holds_code(columns.scope[:size], codes, len(names.scope))
     if filters.as_of is not None:
         valid_to = columns.valid_to[:size]
         # A bound of 0 is unknown or open and excludes no moment.
-        mask &= (columns.valid_from[:size] <= filters.as_of) | (columns.valid_from[:size] == 0)
-        mask &= (valid_to > filters.as_of) | (valid_to == 0)
+        is_visible &= (columns.valid_from[:size] <= filters.as_of) | (columns.valid_from[:size] == 0)
+        is_visible &= (valid_to > filters.as_of) | (valid_to == 0)
     closed_at = columns.closed_at[:size]
     if filters.known_at is None:
-        mask &= closed_at == 0
+        is_visible &= closed_at == 0
     else:
-        mask &= (columns.recorded_at[:size] <= filters.known_at) | (columns.recorded_at[:size] == 0)
-        mask &= (closed_at > filters.known_at) | (closed_at == 0)
+        is_visible &= (columns.recorded_at[:size] <= filters.known_at) | (columns.recorded_at[:size] == 0)
+        is_visible &= (closed_at > filters.known_at) | (closed_at == 0)
     if filters.min_trust is not None:
-        mask &= columns.trust[:size] >= filters.min_trust
-    return mask
+        is_visible &= columns.trust[:size] >= filters.min_trust
+    return is_visible
 
 
 def asked_rows(
-    filters: UnitFilters, visible: Mask, columns: UnitColumns, names: InternedNames, excluded: Sequence[int], /
+    filters: UnitFilters,
+    is_visible: Mask,
+    columns: UnitColumns,
+    names: InternedNames,
+    excluded_row_numbers: Sequence[int],
+    /,
 ) -> Mask:
-    """Return which of the rows `visible` are selected: `visible` itself if all are."""
-    if _asks_for_all(filters, excluded):
-        return visible
+    """Return which of the rows `is_visible` are selected: `is_visible` itself if all are."""
+    if _asks_for_all(filters, excluded_row_numbers):
+        return is_visible
     size = columns.size
-    mask = visible.copy()
+    is_selected = is_visible.copy()
     if filters.speakers:
-        mask &= _holds_code(columns.speaker[:size], names.speaker.codes_of(filters.speakers), len(names.speaker))
+        is_selected &= _holds_code(columns.speaker[:size], names.speaker.codes_of(filters.speakers), len(names.speaker))
     if filters.roles:
-        mask &= _holds_code(columns.role[:size], names.role.codes_of(filters.roles), len(names.role))
+        is_selected &= _holds_code(columns.role[:size], names.role.codes_of(filters.roles), len(names.role))
     if filters.threads:
-        mask &= _holds_code(columns.thread[:size], names.thread.codes_of(filters.threads), len(names.thread))
+        is_selected &= _holds_code(columns.thread[:size], names.thread.codes_of(filters.threads), len(names.thread))
     if filters.since is not None:
-        mask &= columns.at[:size] >= filters.since
+        is_selected &= columns.at[:size] >= filters.since
     if filters.until is not None:
-        mask &= columns.at[:size] < filters.until
+        is_selected &= columns.at[:size] < filters.until
     if filters.tags_any or filters.tags_all:
-        some, every = set(filters.tags_any), set(filters.tags_all)
+        any_tags, all_tags = set(filters.tags_any), set(filters.tags_all)
         codes = [
             code
             for code, tags in enumerate(names.tags.values)
-            if every.issubset(tags) and (not some or not some.isdisjoint(tags))
+            if all_tags.issubset(tags) and (not any_tags or not any_tags.isdisjoint(tags))
         ]
-        mask &= _holds_code(columns.tags[:size], codes, len(names.tags))
+        is_selected &= _holds_code(columns.tags[:size], codes, len(names.tags))
     if filters.where:
         codes = [
             code for code, scope in enumerate(names.scope.values) if filters_hold(filters.where, _scope_metadata(scope))
         ]
-        mask &= _holds_code(columns.scope[:size], codes, len(names.scope))
-    if excluded:
-        mask[excluded] = False
-    return mask
+        is_selected &= _holds_code(columns.scope[:size], codes, len(names.scope))
+    if excluded_row_numbers:
+        is_selected[excluded_row_numbers] = False
+    return is_selected
 
 
 def excluded_rows(refs: Iterable[DocumentRef], rows_of: RowRefs, /) -> list[int]:
@@ -116,9 +123,13 @@ def excluded_rows(refs: Iterable[DocumentRef], rows_of: RowRefs, /) -> list[int]
     return rows
 
 
-def _asks_for_all(filters: UnitFilters, excluded: Sequence[int]) -> bool:
-    filters_set = filters.speakers or filters.roles or filters.threads or filters.tags_any or filters.tags_all
-    return not (filters_set or filters.where or excluded) and filters.since is None and filters.until is None
+def _asks_for_all(filters: UnitFilters, excluded_row_numbers: Sequence[int]) -> bool:
+    has_name_filter = filters.speakers or filters.roles or filters.threads or filters.tags_any or filters.tags_all
+    return (
+        not (has_name_filter or filters.where or excluded_row_numbers)
+        and filters.since is None
+        and filters.until is None
+    )
 
 
 def _scope_metadata(scope: tuple[tuple[str, str], ...]) -> dict[str, Scalar]:
@@ -132,9 +143,9 @@ def _scope_part(scope: tuple[tuple[str, str], ...], part: str) -> str:
 def _holds_code(column: Codes, codes: list[int], code_count: int) -> Mask:
     if len(codes) == 1:
         return column == codes[0]
-    allowed = np.zeros(code_count, np.bool_)
-    allowed[codes] = True
-    return allowed[column]
+    is_allowed = np.zeros(code_count, np.bool_)
+    is_allowed[codes] = True
+    return is_allowed[column]
 
 
 Rows = NDArray[np.int64]
@@ -231,8 +242,8 @@ class VisibleRows:
     def compared(self, model: str, vectors: ModelVectors, /) -> Mask | None:
         """Return the rows comparable by `model`, whose vectors are `vectors`; None if there are none."""
         if model not in self._compared:
-            compared = vectors.has(len(self.mask)) & self.mask
-            self._compared[model] = compared if compared.any() else None
+            is_compared = vectors.has(len(self.mask)) & self.mask
+            self._compared[model] = is_compared if is_compared.any() else None
         return self._compared[model]
 
 
@@ -249,14 +260,14 @@ class VisibleRowsCache:
         moment = filters.as_of
         # The moment itself is not part of the key: one result serves all moments between two changes of validity.
         key = (filters.planes, filters.scope, filters.known_at, filters.min_trust, moment is None)
-        sight = self._cache.pop(key, None)
-        if sight is None or not (moment is None or sight.since <= moment < sight.until):
+        cached_view = self._cache.pop(key, None)
+        if cached_view is None or not (moment is None or cached_view.since <= moment < cached_view.until):
             since, until = (-_FOREVER, _FOREVER) if moment is None else _moment_span(self._columns, moment)
-            sight = VisibleRows(self._columns, visible_rows(filters, self._columns, self._names), since, until)
+            cached_view = VisibleRows(self._columns, visible_rows(filters, self._columns, self._names), since, until)
             if len(self._cache) >= _SIGHTS_KEPT:
                 del self._cache[next(iter(self._cache))]
-        self._cache[key] = sight
-        return sight
+        self._cache[key] = cached_view
+        return cached_view
 
     @property
     def size_bytes(self) -> int:
@@ -266,35 +277,37 @@ class VisibleRowsCache:
 
 def _moment_span(columns: UnitColumns, moment: int) -> tuple[int, int]:
     """Return since when and until when the same is valid in the world as at `moment`."""
-    turns = np.concatenate((columns.valid_from[: columns.size], columns.valid_to[: columns.size]))
-    turns = turns[turns != 0]
-    is_past = turns <= moment
-    return int(turns.max(where=is_past, initial=-_FOREVER)), int(turns.min(where=~is_past, initial=_FOREVER))
+    change_times = np.concatenate((columns.valid_from[: columns.size], columns.valid_to[: columns.size]))
+    change_times = change_times[change_times != 0]
+    is_past = change_times <= moment
+    return int(change_times.max(where=is_past, initial=-_FOREVER)), int(
+        change_times.min(where=~is_past, initial=_FOREVER)
+    )
 
 
-def _thread_sizes(columns: UnitColumns, visible: Mask) -> NDArray[np.int64]:
+def _thread_sizes(columns: UnitColumns, is_visible: Mask) -> NDArray[np.int64]:
     """Return how many units of each thread are visible, 1 to 3."""
-    counts = np.bincount(columns.thread[: len(visible)], visible, minlength=1).astype(np.int64)
+    counts = np.bincount(columns.thread[: len(is_visible)], is_visible, minlength=1).astype(np.int64)
     counts[0] = 1
     return np.clip(counts, 1, _THREAD_MOST)
 
 
-def _row_neighbours(columns: UnitColumns, visible: Mask, sizes: NDArray[np.int64], rows: Rows) -> RowNeighbours:
-    before, after, traits = columns.before, columns.after, columns.traits
-    numbers = np.empty((10, len(rows)), np.int32)
-    lines: Lines = numbers[:5]
+def _row_neighbours(columns: UnitColumns, is_visible: Mask, sizes: NDArray[np.int64], rows: Rows) -> RowNeighbours:
+    previous_rows, next_rows, traits = columns.before, columns.after, columns.traits
+    neighbour_numbers = np.empty((10, len(rows)), np.int32)
+    lines: Lines = neighbour_numbers[:5]
     lines[0] = rows
-    lines[1], lines[2] = before.take(rows), after.take(rows)
-    lines[3], lines[4] = before.take(lines[1]), after.take(lines[2])
-    lines *= visible.take(lines)
-    at = columns.times(lines)
+    lines[1], lines[2] = previous_rows.take(rows), next_rows.take(rows)
+    lines[3], lines[4] = previous_rows.take(lines[1]), next_rows.take(lines[2])
+    lines *= is_visible.take(lines)
+    times = columns.times(lines)
     # A talk resumed much later is another talk.
-    lines *= (np.abs(at - at[0]) <= _TALK_MS) | (at == 0) | (at[0] == 0)
-    np.add.reduce(columns.body_terms.take(lines), axis=0, out=numbers[6])
-    numbers[7] = ((traits.take(lines[1]) & _ASKS) != 0) & ((traits.take(lines[0]) & _ENDS_ASKING) == 0)
-    numbers[5] = sizes.take(columns.thread.take(rows))
-    numbers[8], numbers[9] = columns.thread.take(rows), columns.chars.take(rows)
-    return RowNeighbours(numbers, np.array((columns.told.take(rows), columns.informative.take(rows))))
+    lines *= (np.abs(times - times[0]) <= _TALK_MS) | (times == 0) | (times[0] == 0)
+    np.add.reduce(columns.body_terms.take(lines), axis=0, out=neighbour_numbers[6])
+    neighbour_numbers[7] = ((traits.take(lines[1]) & _ASKS) != 0) & ((traits.take(lines[0]) & _ENDS_ASKING) == 0)
+    neighbour_numbers[5] = sizes.take(columns.thread.take(rows))
+    neighbour_numbers[8], neighbour_numbers[9] = columns.thread.take(rows), columns.chars.take(rows)
+    return RowNeighbours(neighbour_numbers, np.array((columns.told.take(rows), columns.informative.take(rows))))
 
 
 Key = tuple[int, int, DocumentRef, int]
@@ -319,14 +332,14 @@ class ThreadRows:
             return
         rows = self._of(thread)
         # Turns usually come in order. Then the position is the end, and no keys have to be compared.
-        place = len(rows)
-        if place and columns.order[rows[-1]] >= columns.order[row]:
-            place = bisect_left(rows, self._key(row), key=self._key)
-        before = rows[place - 1] if place else 0
-        after = rows[place] if place < len(rows) else 0
-        rows.insert(place, row)
-        self._link(before, row)
-        self._link(row, after)
+        position = len(rows)
+        if position and columns.order[rows[-1]] >= columns.order[row]:
+            position = bisect_left(rows, self._key(row), key=self._key)
+        previous_row = rows[position - 1] if position else 0
+        next_row = rows[position] if position < len(rows) else 0
+        rows.insert(position, row)
+        self._link(previous_row, row)
+        self._link(row, next_row)
 
     def remove(self, row: int, /) -> None:
         """Remove `row` from its thread and join its neighbours."""
@@ -344,26 +357,26 @@ class ThreadRows:
 
     def all_rows(self) -> NDArray[np.int32]:
         """Return the rows of all threads, thread by thread, each in order."""
-        joined = array("i")
+        changed_rows = array("i")
         for rows in self._rows.values():
-            joined += rows
-        loaded = self._loaded
+            changed_rows += rows
+        unchanged_rows = self._loaded
         if self._rows:
-            changed = np.zeros(1 + int(self._columns.thread[loaded].max(initial=0)), np.bool_)
-            changed[[thread for thread in self._rows if thread < len(changed)]] = True
-            changed[0] = True  # a purged row
-            loaded = loaded[~changed[self._columns.thread[loaded]]]
-        return np.concatenate((loaded, np.array(joined, np.int32)))
+            is_changed = np.zeros(1 + int(self._columns.thread[unchanged_rows].max(initial=0)), np.bool_)
+            is_changed[[thread for thread in self._rows if thread < len(is_changed)]] = True
+            is_changed[0] = True  # a purged row
+            unchanged_rows = unchanged_rows[~is_changed[self._columns.thread[unchanged_rows]]]
+        return np.concatenate((unchanged_rows, np.array(changed_rows, np.int32)))
 
     def load(self, rows: NDArray[np.int32], /) -> None:
         """Load `rows` as `all_rows` returned them."""
         columns = self._columns
         threads = columns.thread[rows]
-        joined = threads[1:] == threads[:-1]
+        is_same_thread = threads[1:] == threads[:-1]
         self._loaded = rows
-        self._heads = np.flatnonzero(np.concatenate((np.ones(min(1, len(rows)), np.bool_), ~joined)))
-        columns.before[rows[1:]] = rows[:-1] * joined
-        columns.after[rows[:-1]] = rows[1:] * joined
+        self._heads = np.flatnonzero(np.concatenate((np.ones(min(1, len(rows)), np.bool_), ~is_same_thread)))
+        columns.before[rows[1:]] = rows[:-1] * is_same_thread
+        columns.after[rows[:-1]] = rows[1:] * is_same_thread
 
     def own(self) -> None:
         """Copy what belongs to a checkpoint."""
@@ -378,21 +391,25 @@ class ThreadRows:
         rows = self._rows.get(thread)
         if rows is None:
             rows = self._rows[thread] = array("i")
-            places = np.flatnonzero(self._columns.thread[self._loaded[self._heads]] == thread)
-            if len(places):
-                ends = np.append(self._heads, len(self._loaded))
-                rows.frombytes(self._loaded[ends[places[0]] : ends[places[0] + 1]].astype(np.intc).tobytes())
+            head_places = np.flatnonzero(self._columns.thread[self._loaded[self._heads]] == thread)
+            if len(head_places):
+                thread_bounds = np.append(self._heads, len(self._loaded))
+                rows.frombytes(
+                    self._loaded[thread_bounds[head_places[0]] : thread_bounds[head_places[0] + 1]]
+                    .astype(np.intc)
+                    .tobytes()
+                )
         return rows
 
     def _key(self, row: int) -> Key:
         columns = self._columns
         return int(columns.order[row]), int(columns.at[row]), self._refs[row], int(columns.part[row])
 
-    def _link(self, before: int, after: int) -> None:
-        if before:
-            self._columns.after[before] = after
-        if after:
-            self._columns.before[after] = before
+    def _link(self, previous_row: int, next_row: int) -> None:
+        if previous_row:
+            self._columns.after[previous_row] = next_row
+        if next_row:
+            self._columns.before[next_row] = previous_row
 
     @staticmethod
     def _walk(links: Sequence[int] | NDArray[np.int32], row: int, steps: int) -> list[int]:

@@ -113,9 +113,9 @@ class MemoryMaintenanceReport(ConversationReport):
     changed: bool = False
     spent: ModelUsage = NOTHING
 
-    def outcome(self, of: MaintenancePass, /) -> PassOutcome | None:
+    def outcome(self, maintenance_pass: MaintenancePass, /) -> PassOutcome | None:
         """Return the outcome of one part, None if it was not requested."""
-        return next((outcome for outcome in self.passes if outcome.of is of), None)
+        return next((outcome for outcome in self.passes if outcome.of is maintenance_pass), None)
 
 
 class CommitStatus(StrEnum):
@@ -164,9 +164,9 @@ class MemoryFinalizeTurnReport(ConversationReport):
     future_claims: FutureClaims = ()
     sequence: int = 0
 
-    def outcome(self, of: MaintenancePass, /) -> PassOutcome | None:
+    def outcome(self, maintenance_pass: MaintenancePass, /) -> PassOutcome | None:
         """Return the outcome of one part of maintenance, None if none ran."""
-        return next((outcome for outcome in self.maintenance if outcome.of is of), None)
+        return next((outcome for outcome in self.maintenance if outcome.of is maintenance_pass), None)
 
 
 PUTTING_OFF = (MemoryMaintenanceReport, MemoryFinalizeTurnReport)

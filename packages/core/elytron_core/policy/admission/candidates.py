@@ -52,15 +52,18 @@ class CitedSource(NamedTuple):
     trust: TrustLevel = TrustLevel.VOUCHED
 
 
-def judge_candidate(draft: CandidateDraft, cited: tuple[CitedSource, ...], /) -> candidates.CandidateJudgement:
-    """Return the judgement of `draft`; `cited` are those of its citations that name an existing message."""
+def judge_candidate(draft: CandidateDraft, cited_sources: tuple[CitedSource, ...], /) -> candidates.CandidateJudgement:
+    """Return the judgement of `draft`; `cited_sources` are those of its citations that name an existing message."""
     text = _draft_text(draft)
     has_no_topic = isinstance(draft.proposal, candidates.FactProposal) and similarity.is_blank(draft.proposal.topic)
     if similarity.is_blank(text) or has_no_topic:
         return _make_judgement(AdmissionVerdict.REJECT, EMPTY)
     # Checked before anything is handed over, so that no keeper receives text without an author.
     refusal = (
-        _authorless_rejection(draft, text) or _handed_over(draft) or _by_authority(draft) or _by_evidence(draft, cited)
+        _authorless_rejection(draft, text)
+        or _handed_over(draft)
+        or _by_authority(draft)
+        or _by_evidence(draft, cited_sources)
     )
     if refusal is not None:
         return refusal
@@ -80,9 +83,9 @@ def _authorless_rejection(draft: CandidateDraft, text: str) -> candidates.Candid
     """Return the rejection of text without an author: memory's own output, and machine output."""
     if is_own_output(text) or draft.authority is EvidenceAuthority.SUBJECT_PROJECTION:
         return _make_judgement(AdmissionVerdict.REJECT, OWN_OUTPUT)
-    for origin in draft.origins:
-        if origin in NEVER_EXTRACTED:
-            return _make_judgement(AdmissionVerdict.REJECT, f"{origin.value} text is never extracted")
+    for origin_tag in draft.origins:
+        if origin_tag in NEVER_EXTRACTED:
+            return _make_judgement(AdmissionVerdict.REJECT, f"{origin_tag.value} text is never extracted")
     return None
 
 
@@ -113,21 +116,23 @@ def _by_authority(draft: CandidateDraft) -> candidates.CandidateJudgement | None
     return None
 
 
-def _by_evidence(draft: CandidateDraft, cited: tuple[CitedSource, ...]) -> candidates.CandidateJudgement | None:
+def _by_evidence(draft: CandidateDraft, cited_sources: tuple[CitedSource, ...]) -> candidates.CandidateJudgement | None:
     if not draft.citations:
         return None if draft.authority in VOUCHED else _make_judgement(AdmissionVerdict.DEFER, NO_EVIDENCE)
-    readable = [one for one in cited if one.is_readable]
-    if not readable:
+    readable_sources = [source for source in cited_sources if source.is_readable]
+    if not readable_sources:
         return _make_judgement(AdmissionVerdict.DEFER, EVIDENCE_GONE)
     is_fact = isinstance(draft.proposal, candidates.FactProposal)
     # Words of no user are the assistant's, unless the runtime observed them.
     if (
         is_fact
-        and all(one.role is not EvidenceRole.USER for one in readable)
+        and all(source.role is not EvidenceRole.USER for source in readable_sources)
         and draft.authority is not EvidenceAuthority.RUNTIME_OBSERVATION
     ):
         return _make_judgement(AdmissionVerdict.REJECT, SELF_CLAIM)
-    if draft.authority not in VOUCHED_BY_MACHINES and all(one.trust is TrustLevel.OUTSIDE for one in readable):
+    if draft.authority not in VOUCHED_BY_MACHINES and all(
+        source.trust is TrustLevel.OUTSIDE for source in readable_sources
+    ):
         return _make_judgement(AdmissionVerdict.DEFER, UNSURE_SOURCE)
     return None
 
@@ -138,11 +143,13 @@ def _too_long(draft: CandidateDraft, proposal: candidates.FactProposal) -> str:
         return f"its content has more than {CANDIDATE_FACT_BYTES} bytes"
     if len(proposal.topic) > limits.CANDIDATE_TOPIC_CHARS:
         return f"its topic has more than {limits.CANDIDATE_TOPIC_CHARS} characters"
-    words = proposal.keywords
-    if len(words) > CANDIDATE_KEYWORDS or any(len(word) > CANDIDATE_KEYWORD_CHARS for word in words):
+    keywords = proposal.keywords
+    if len(keywords) > CANDIDATE_KEYWORDS or any(len(keyword) > CANDIDATE_KEYWORD_CHARS for keyword in keywords):
         return f"it exceeds {CANDIDATE_KEYWORDS} keywords of {CANDIDATE_KEYWORD_CHARS} characters"
-    cited = draft.citations
-    if len(cited) > limits.CANDIDATE_CITATIONS or any(len(name) > CANDIDATE_CITATION_CHARS for name in cited):
+    citations = draft.citations
+    if len(citations) > limits.CANDIDATE_CITATIONS or any(
+        len(citation) > CANDIDATE_CITATION_CHARS for citation in citations
+    ):
         return f"it exceeds {limits.CANDIDATE_CITATIONS} citations of {CANDIDATE_CITATION_CHARS} characters"
     return ""
 

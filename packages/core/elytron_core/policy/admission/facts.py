@@ -70,11 +70,11 @@ class FactChange(NamedTuple):
 def require_fields(request: FactChangeRequest, /) -> None:
     """Raise InvalidInput if a field that the action requires is missing, or one that it does not take is set."""
     for field in ("content", "privacy", "reach", "at"):
-        is_given = getattr(request, field) is not None
-        is_taken = field in _FIELDS[request.action]
-        if is_given and not is_taken:
+        is_set = getattr(request, field) is not None
+        is_accepted = field in _FIELDS[request.action]
+        if is_set and not is_accepted:
             raise InvalidInput(field=field, problem=f"does not apply to {request.action.value!r}: leave it out")
-        if is_taken and not is_given and field != _OPTIONAL:
+        if is_accepted and not is_set and field != _OPTIONAL:
             raise InvalidInput(field=field, problem=f"is required for {request.action.value!r}")
     if request.content is not None and similarity.is_blank(request.content):
         raise InvalidInput(field="content", problem="is blank: forget or delete the fact instead")
@@ -106,8 +106,8 @@ def change_fact(
         case FactAction.MARK_STALE:
             return FactChange(fact.model_copy(update={"stale_at": at})) if fact.stale_at is None else None
         case FactAction.CHANGE_PRIVACY:
-            same = fact.privacy is request.privacy
-            return None if same else FactChange(fact.model_copy(update={"privacy": request.privacy}))
+            is_same_privacy = fact.privacy is request.privacy
+            return None if is_same_privacy else FactChange(fact.model_copy(update={"privacy": request.privacy}))
         case FactAction.CHANGE_SCOPE:
             return _move_fact(fact, request, here, at=at)
         case _:
@@ -131,14 +131,14 @@ def _replace_fact(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id
     content = request.content.strip()
     if content == fact.content:
         return None
-    is_wrong = request.action is FactAction.CORRECT
-    state = FactState.CORRECTED if is_wrong else FactState.SUPERSEDED
-    because = request.reason or state.value
-    moment = None if is_wrong else _end_moment(fact, request, at)
-    old = facts.close_fact(fact, at=at, because=because, state=state, by=new_id)
-    if moment is not None:
-        old = old.model_copy(update={"valid_to": moment})
-    new = fact.model_copy(
+    is_correction = request.action is FactAction.CORRECT
+    state = FactState.CORRECTED if is_correction else FactState.SUPERSEDED
+    closing_reason = request.reason or state.value
+    end_moment = None if is_correction else _end_moment(fact, request, at)
+    closed_fact = facts.close_fact(fact, at=at, because=closing_reason, state=state, by=new_id)
+    if end_moment is not None:
+        closed_fact = closed_fact.model_copy(update={"valid_to": end_moment})
+    new_fact = fact.model_copy(
         update={
             "id": new_id,
             "content": content,
@@ -154,27 +154,27 @@ def _replace_fact(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id
             "closed_at": None if fact.is_current else at,
             "closed_before": None,
         }
-        | ({} if moment is None else _start_times(fact, moment, at=at))
+        | ({} if end_moment is None else _start_times(fact, end_moment, at=at))
     )
-    return FactChange(old, new)
+    return FactChange(closed_fact, new_fact)
 
 
 def _end_fact(fact: Fact, request: FactChangeRequest, *, at: Instant) -> FactChange | None:
     if request.at is None and _has_ended(fact, at=at):
         return None
-    moment = _end_moment(fact, request, at)
-    if not fact.is_current and fact.valid_to == moment:
+    end_moment = _end_moment(fact, request, at)
+    if not fact.is_current and fact.valid_to == end_moment:
         return None
-    closed = facts.close_fact(fact, at=at, because=request.reason or "invalidated", state=FactState.INVALIDATED)
-    return FactChange(closed.model_copy(update={"valid_to": moment}))
+    closed_fact = facts.close_fact(fact, at=at, because=request.reason or "invalidated", state=FactState.INVALIDATED)
+    return FactChange(closed_fact.model_copy(update={"valid_to": end_moment}))
 
 
 def _start_times(fact: Fact, moment: Instant, *, at: Instant) -> dict[str, Instant | None]:
     """Return the times of a fact of the same tier that holds since `moment` and was observed at `at`."""
-    ends = facts.end_of(fact.tier, at)
+    tier_end = facts.end_of(fact.tier, at)
     if not fact.is_current and fact.valid_to is not None:
-        ends = fact.valid_to if ends is None else min(ends, fact.valid_to)
-    return {"observed_at": at, "valid_from": moment, "valid_to": ends}
+        tier_end = fact.valid_to if tier_end is None else min(tier_end, fact.valid_to)
+    return {"observed_at": at, "valid_from": moment, "valid_to": tier_end}
 
 
 def _has_ended(fact: Fact, *, at: Instant) -> bool:
@@ -185,30 +185,34 @@ def _end_moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:
     """Return when the fact ceased to hold. Raises InvalidInput if that is before it began or after it ended."""
     if request.at is None and _has_ended(fact, at=at):
         raise InvalidInput(field="id", problem=f"{ENDED}, or give a time before its end in `at`")
-    moment = request.at if request.at is not None else at
-    if fact.valid_from is not None and moment < fact.valid_from:
+    end_moment = request.at if request.at is not None else at
+    if fact.valid_from is not None and end_moment < fact.valid_from:
         way_out = "give a later time in `at`, or correct or delete the fact"
         if request.at is None:
             raise InvalidInput(field="id", problem=f"names a version that is not valid yet: {way_out}")
         raise InvalidInput(field="at", problem=f"is before the fact became valid: {way_out}")
-    ends = fact.valid_to if not fact.is_current else None
-    if ends is not None and (ends < moment or (ends == moment and request.content is not None)):
+    current_end = fact.valid_to if not fact.is_current else None
+    if current_end is not None and (
+        current_end < end_moment or (current_end == end_moment and request.content is not None)
+    ):
         problem = "is after the fact ceased to be valid: give an earlier time, or change the version that follows it"
         raise InvalidInput(field="at", problem=problem)
-    return moment
+    return end_moment
 
 
 ENDED: Final = "names a version that is no longer valid: change the current one"
 
 
-def _move_fact(fact: Fact, request: FactChangeRequest, here: ConversationKey, *, at: Instant) -> FactChange | None:
+def _move_fact(
+    fact: Fact, request: FactChangeRequest, conversation_key: ConversationKey, *, at: Instant
+) -> FactChange | None:
     if is_past(fact, at=at):
         raise InvalidInput(field="id", problem=ENDED)
     is_chat = request.reach is FactReach.CHAT
-    update = {
+    changed_fields = {
         "reach": request.reach,
-        "channel": here.channel if is_chat else None,
-        "chat": here.conversation if is_chat else fact.chat,
+        "channel": conversation_key.channel if is_chat else None,
+        "chat": conversation_key.conversation if is_chat else fact.chat,
     }
-    moved = fact.model_copy(update=update)
-    return FactChange(moved) if (moved.reach, moved.home) != (fact.reach, fact.home) else None
+    moved_fact = fact.model_copy(update=changed_fields)
+    return FactChange(moved_fact) if (moved_fact.reach, moved_fact.home) != (fact.reach, fact.home) else None

@@ -59,37 +59,39 @@ def _is_about(statement: str, topic: str | None) -> bool:
 
 def rules_after(learning: LearningRules, event: LearningEvent, /) -> LearningRules:
     """Return the rules after a call; the same value if nothing changes."""
-    is_pause = event.action in {LearningAction.PAUSE, LearningAction.RESUME}
-    state = LearningState.PAUSED if is_pause else LearningState.SUPPRESSED
-    begins = event.action in {LearningAction.PAUSE, LearningAction.SUPPRESS}
-    same = [
-        rule for rule in learning.rules if rule.state is state and _topic_key(rule.topic) == _topic_key(event.topic)
+    is_about_pausing = event.action in {LearningAction.PAUSE, LearningAction.RESUME}
+    rule_state = LearningState.PAUSED if is_about_pausing else LearningState.SUPPRESSED
+    is_beginning = event.action in {LearningAction.PAUSE, LearningAction.SUPPRESS}
+    same_topic_rules = [
+        rule
+        for rule in learning.rules
+        if rule.state is rule_state and _topic_key(rule.topic) == _topic_key(event.topic)
     ]
     # An existing rule is not started again, and a missing one is not ended.
-    if begins is bool(same):
+    if is_beginning is bool(same_topic_rules):
         return learning
-    rules = tuple(rule for rule in learning.rules if rule not in same)
-    if begins:
-        rule = LearningRule(state=state, topic=event.topic, since=event.at, by=event.by, reason=event.reason)
-        rules = (*rules, rule)
-    return with_event(learning.model_copy(update={"rules": rules}), event)
+    other_rules = tuple(rule for rule in learning.rules if rule not in same_topic_rules)
+    if is_beginning:
+        new_rule = LearningRule(state=rule_state, topic=event.topic, since=event.at, by=event.by, reason=event.reason)
+        other_rules = (*other_rules, new_rule)
+    return with_event(learning.model_copy(update={"rules": other_rules}), event)
 
 
 def join_rules(learning: LearningRules, others: Iterable[LearningRule], /) -> LearningRules:
     """Return the rules plus those of `others` that it lacks and has not ended since, up to the limit."""
-    present = {(rule.state, _topic_key(rule.topic)) for rule in learning.rules}
-    new = [
+    present_keys = {(rule.state, _topic_key(rule.topic)) for rule in learning.rules}
+    new_rules = [
         rule
         for rule in {(rule.state, _topic_key(rule.topic)): rule for rule in others}.values()
-        if (rule.state, _topic_key(rule.topic)) not in present and not _is_ended_since(learning, rule)
+        if (rule.state, _topic_key(rule.topic)) not in present_keys and not _is_ended_since(learning, rule)
     ][: limits.LEARNING_RULES - len(learning.rules)]
     events = [
         LearningEvent(action=_BEGINNINGS[rule.state], topic=rule.topic, at=rule.since, by=rule.by, reason=rule.reason)
-        for rule in new
+        for rule in new_rules
     ]
     # Both logs become one history, so that the limit drops the oldest of all.
-    log = sorted((*learning.log, *events), key=lambda event: event.at)[-limits.AUDIT_EVENTS :]
-    return learning.model_copy(update={"rules": (*learning.rules, *new), "log": tuple(log)})
+    joined_log = sorted((*learning.log, *events), key=lambda event: event.at)[-limits.AUDIT_EVENTS :]
+    return learning.model_copy(update={"rules": (*learning.rules, *new_rules), "log": tuple(joined_log)})
 
 
 def is_allowed_since(learning: LearningRules, topic: str, at: Instant, /) -> bool:

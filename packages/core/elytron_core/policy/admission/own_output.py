@@ -72,21 +72,25 @@ def strip_own_output(text: str, /) -> StrippedText:
     """
     if not is_own_output(text):
         return StrippedText(text, 0)
-    text, blocks = _without_references(text)
-    marks = _BlockMarks(text)
-    end = 0
+    text, block_count = _without_references(text)
+    block_marks = _BlockMarks(text)
+    block_end = 0
     pieces: list[str] = []
-    while (start := marks.beginning(end)) is not None:
-        pieces.append(text[end:start])
-        end = marks.ending(start)
-        blocks += 1
-    return StrippedText("".join((*pieces, text[end:])).strip(), blocks) if blocks else StrippedText(text, 0)
+    while (block_start := block_marks.beginning(block_end)) is not None:
+        pieces.append(text[block_end:block_start])
+        block_end = block_marks.ending(block_start)
+        block_count += 1
+    return (
+        StrippedText("".join((*pieces, text[block_end:])).strip(), block_count)
+        if block_count
+        else StrippedText(text, 0)
+    )
 
 
 def own_words(text: str, /) -> str:
     """Return the sender's own part of `text`: without memory blocks and notes written from a transcript."""
-    words = strip_own_output(text).text
-    return _NOTE.sub("", words).strip() if NOTE_HEADING in words else words
+    own_text = strip_own_output(text).text
+    return _NOTE.sub("", own_text).strip() if NOTE_HEADING in own_text else own_text
 
 
 def of_others(part: object, /) -> Any:
@@ -98,16 +102,16 @@ def json_texts(part: object, /) -> list[str]:
     """Return all texts of a JSON value, including names. Joined as lines, they contain every mark that one of them
     has."""
     texts: list[str] = []
-    parts: list[object] = [part]
-    for inner in parts:  # grows while iterating
-        if isinstance(inner, str):
-            texts.append(inner)
-        elif isinstance(inner, dict):
-            members = cast("dict[str, object]", inner)
+    pending_values: list[object] = [part]
+    for value in pending_values:  # grows while iterating
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, dict):
+            members = cast("dict[str, object]", value)
             texts += members
-            parts += members.values()
-        elif isinstance(inner, _LISTS):
-            parts += cast("list[object]", inner)
+            pending_values += members.values()
+        elif isinstance(value, _LISTS):
+            pending_values += cast("list[object]", value)
     return texts
 
 
@@ -128,9 +132,9 @@ def is_drawn(note: str, /) -> bool:
 
 def _without_references(text: str) -> tuple[str, int]:
     """Return `text` without such lines, and the number of runs and of lines removed."""
-    rest, references = _REFERENCE.subn("", text)
-    rest, listed = _LISTED.subn("", rest)
-    return rest, references + listed
+    remaining_text, reference_count = _REFERENCE.subn("", text)
+    remaining_text, listed_count = _LISTED.subn("", remaining_text)
+    return remaining_text, reference_count + listed_count
 
 
 class _FencePlace(NamedTuple):
@@ -146,17 +150,20 @@ class _BlockMarks:
 
     def __init__(self, text: str, /) -> None:
         self._text = text
-        self._policies = [policy.start() for policy in _POLICY.finditer(text)]
-        closings: dict[str, list[int]] = {}
-        for tag in fence.CLOSING.finditer(text):
-            closings.setdefault(tag[1], []).append(tag.end())
+        self._policies = [match.start() for match in _POLICY.finditer(text)]
+        closing_ends_by_mark: dict[str, list[int]] = {}
+        for tag_match in fence.CLOSING.finditer(text):
+            closing_ends_by_mark.setdefault(tag_match[1], []).append(tag_match.end())
         self._fences: list[_FencePlace] = []
-        for tag in fence.OPENING.finditer(text):
+        for tag_match in fence.OPENING.finditer(text):
             # Only a tag of the same mark closes the fence, because the text inside may contain others.
-            ends = closings.get(tag[1], [])
-            closed = next(iter(ends[(place := bisect_left(ends, tag.end())) : place + 1]), None)
-            if closed is not None or _HEADED.match(text, tag.end()) is not None:
-                self._fences.append(_FencePlace(tag.start(), tag.end(), closed))
+            closing_ends = closing_ends_by_mark.get(tag_match[1], [])
+            closing_end = next(
+                iter(closing_ends[(next_closing := bisect_left(closing_ends, tag_match.end())) : next_closing + 1]),
+                None,
+            )
+            if closing_end is not None or _HEADED.match(text, tag_match.end()) is not None:
+                self._fences.append(_FencePlace(tag_match.start(), tag_match.end(), closing_end))
 
     @cached_property
     def _lines(self) -> list[int]:
@@ -165,40 +172,43 @@ class _BlockMarks:
 
     def _fence_at(self, start: int) -> _FencePlace | None:
         """Return the first fence from there on."""
-        place = bisect_left(self._fences, (start,))
-        return self._fences[place] if place < len(self._fences) else None
+        fence_index = bisect_left(self._fences, (start,))
+        return self._fences[fence_index] if fence_index < len(self._fences) else None
 
     def beginning(self, start: int, /) -> int | None:
         """Return where the next block begins."""
-        policy = bisect_left(self._policies, start)
-        opening = self._fence_at(start)
-        places = (*self._policies[policy : policy + 1], *((opening.start,) if opening is not None else ()))
-        return min(places, default=None)
+        policy_index = bisect_left(self._policies, start)
+        fence_place = self._fence_at(start)
+        block_starts = (
+            *self._policies[policy_index : policy_index + 1],
+            *((fence_place.start,) if fence_place is not None else ()),
+        )
+        return min(block_starts, default=None)
 
     def ending(self, start: int, /) -> int:
         """Return where the block that begins there ends."""
-        policy = next((text for text in (DATA_POLICY, POLICY) if self._text.startswith(text, start)), "")
-        end = self._behind_memory(start + len(policy)) if policy else start
-        opening = self._fence_at(start)
+        policy_text = next((text for text in (DATA_POLICY, POLICY) if self._text.startswith(text, start)), "")
+        end = self._behind_memory(start + len(policy_text)) if policy_text else start
+        fence_place = self._fence_at(start)
         # Text between the policy text and a fence is memory's too; otherwise the fence belongs to another block.
-        if opening is None or opening.start > end:
+        if fence_place is None or fence_place.start > end:
             return end
-        return opening.closed if opening.closed is not None else self._behind_memory(opening.end)
+        return fence_place.closed if fence_place.closed is not None else self._behind_memory(fence_place.end)
 
     def _behind_memory(self, end: int) -> int:
         """Return where memory's lines end: its headings, items with a dash, and fence openings."""
         is_first = True
-        for line in islice(self._lines, bisect_right(self._lines, end), None):
-            blanks = _BLANKS.match(self._text, end, line)
+        for line_end in islice(self._lines, bisect_right(self._lines, end), None):
+            blanks = _BLANKS.match(self._text, end, line_end)
             assert blanks is not None
             # The first line is only the end of the policy text's line.
-            if not (is_first and blanks.end() == line) and not self._is_memory(blanks.end()):
+            if not (is_first and blanks.end() == line_end) and not self._is_memory(blanks.end()):
                 break
-            is_first, end = False, line
+            is_first, end = False, line_end
         return end
 
     def _is_memory(self, start: int) -> bool:
         if self._text.startswith("- ", start) or _HEADING.match(self._text, start) is not None:
             return True
-        opening = self._fence_at(start)
-        return opening is not None and opening.start == start
+        fence_place = self._fence_at(start)
+        return fence_place is not None and fence_place.start == start

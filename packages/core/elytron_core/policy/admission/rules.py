@@ -100,8 +100,8 @@ def is_raw(text: str, /) -> bool:
 
 
 def _is_payload(text: str) -> bool:
-    fenced = _FENCE.fullmatch(text)
-    body = (fenced[1] if fenced else text).strip()
+    fence_match = _FENCE.fullmatch(text)
+    body = (fence_match[1] if fence_match else text).strip()
     if _MARKUP.match(body):
         return True
     if not body.startswith(("{", "[")):
@@ -123,7 +123,7 @@ def _is_raw_line(line: str) -> bool:
 def _has_instruction(text: str) -> bool:
     if _STEP.match(text) or _OBLIGES.search(text) or _COMMAND.search(text):
         return True
-    return any(opening[1].lower() in ORDERS for opening in _OPENING.finditer(text))
+    return any(match[1].lower() in ORDERS for match in _OPENING.finditer(text))
 
 
 VOUCHED: Final = frozenset(
@@ -176,15 +176,15 @@ def judge_fact(draft: FactDraft, versions: Sequence[facts.Fact], *, at: Instant)
         return reject_fact(SELF_CLAIM)
     if similarity.is_blank(draft.topic):
         return reject_fact(EMPTY_TOPIC)
-    current = known_version(draft, versions, at=at)
+    current_fact = known_version(draft, versions, at=at)
     match draft.operation:
         case FactOperation.DELETE:
-            return _judge_delete(draft, current, at=at)
+            return _judge_delete(draft, current_fact, at=at)
         case FactOperation.UPSERT:
             # A value that came after a deletion is more recent, so only the newest version counts.
             if versions and _is_before_deletion(draft, versions[-1], at=at):
                 return reject_fact(OLDER_THAN_DELETION)
-            return _judge_upsert(draft, current, at=at)
+            return _judge_upsert(draft, current_fact, at=at)
         case _:
             assert_never(draft.operation)
 
@@ -194,18 +194,18 @@ def known_version(draft: FactDraft, versions: Sequence[facts.Fact], /, *, at: In
 
     It is one that holds still, though another is to follow it, if the draft says the same of that time.
     """
-    replaceable = replaceable_versions(versions, at=at)
-    if not replaceable or draft.operation is FactOperation.DELETE:
-        return replaceable[0] if replaceable else None
-    began = draft.valid_from if draft.valid_from is not None else observation_time(draft, at=at)
-    same = (fact for fact in replaceable if says_the_same(draft.content, fact.content))
-    return next((fact for fact in same if fact_holds(fact, as_of=began)), replaceable[0])
+    replaceable_facts = replaceable_versions(versions, at=at)
+    if not replaceable_facts or draft.operation is FactOperation.DELETE:
+        return replaceable_facts[0] if replaceable_facts else None
+    begin_moment = draft.valid_from if draft.valid_from is not None else observation_time(draft, at=at)
+    same_content_facts = (fact for fact in replaceable_facts if says_the_same(draft.content, fact.content))
+    return next((fact for fact in same_content_facts if fact_holds(fact, as_of=begin_moment)), replaceable_facts[0])
 
 
 def judge_skill(write: contracts_write.RuntimeSkillWrite, /) -> SkillJudgement:
     """Return whether `write` is a procedure worth storing: see `procedures.flaw`."""
-    blank = similarity.is_blank(write.topic) or similarity.is_blank(write.title)
-    reason = EMPTY_SKILL if blank else procedure_flaw(write.content)
+    has_blank_field = similarity.is_blank(write.topic) or similarity.is_blank(write.title)
+    reason = EMPTY_SKILL if has_blank_field else procedure_flaw(write.content)
     if reason is not None:
         return SkillJudgement(
             verdict=AdmissionVerdict.REJECT, outcome=contracts_write.WriteOutcome.REJECTED, reason=reason
@@ -213,37 +213,37 @@ def judge_skill(write: contracts_write.RuntimeSkillWrite, /) -> SkillJudgement:
     return SkillJudgement(verdict=AdmissionVerdict.ACCEPT, outcome=contracts_write.WriteOutcome.STORED)
 
 
-def _judge_delete(draft: FactDraft, current: facts.Fact | None, *, at: Instant) -> FactJudgement:
-    if current is None:
+def _judge_delete(draft: FactDraft, current_fact: facts.Fact | None, *, at: Instant) -> FactJudgement:
+    if current_fact is None:
         return _accept_fact(contracts_write.WriteOutcome.SKIPPED, NOTHING_TO_DELETE)
-    refusal = _overwrite_refusal(draft, current, at=at)
+    refusal = _overwrite_refusal(draft, current_fact, at=at)
     return reject_fact(refusal) if refusal else _accept_fact(contracts_write.WriteOutcome.DELETED)
 
 
-def _judge_upsert(draft: FactDraft, current: facts.Fact | None, *, at: Instant) -> FactJudgement:
+def _judge_upsert(draft: FactDraft, current_fact: facts.Fact | None, *, at: Instant) -> FactJudgement:
     if similarity.is_blank(draft.content):
         return reject_fact(EMPTY_CONTENT)
     if draft.valid_from is not None and draft.valid_to is not None and draft.valid_to < draft.valid_from:
         return reject_fact(VALIDITY_BACKWARDS)
-    if current is None:
+    if current_fact is None:
         return _accept_fact(contracts_write.WriteOutcome.STORED)
     # Checked before contents are compared, so that a repeat cannot change the privacy either.
-    if draft.privacy is not current.privacy:
+    if draft.privacy is not current_fact.privacy:
         return reject_fact(PRIVACY_TRANSITION)
-    if says_the_same(draft.content, current.content) and not _is_of_another_time(draft, current, at=at):
+    if says_the_same(draft.content, current_fact.content) and not _is_of_another_time(draft, current_fact, at=at):
         return _accept_fact(contracts_write.WriteOutcome.CONFIRMED)
-    refusal = _overwrite_refusal(draft, current, at=at)
+    refusal = _overwrite_refusal(draft, current_fact, at=at)
     return reject_fact(refusal) if refusal else _accept_fact(contracts_write.WriteOutcome.UPDATED)
 
 
-def says_the_same(one: str, other: str, /) -> bool:
+def says_the_same(content: str, other_content: str, /) -> bool:
     """Return whether two contents differ only in case, width and white space; signs count ("-5" is not "5")."""
-    return similarity.plain_text(one) == similarity.plain_text(other)
+    return similarity.plain_text(content) == similarity.plain_text(other_content)
 
 
-def may_bound(draft: FactDraft, current: facts.Fact, /, *, at: Instant) -> bool:
+def may_bound(draft: FactDraft, current_fact: facts.Fact, /, *, at: Instant) -> bool:
     """Return whether a draft with the same content may set the start and end of its validity."""
-    return not _overwrite_refusal(draft, current, at=at)
+    return not _overwrite_refusal(draft, current_fact, at=at)
 
 
 def observation_time(draft: FactDraft, /, *, at: Instant) -> Instant:
@@ -256,34 +256,39 @@ def end_of(draft: FactDraft, /, *, at: Instant) -> Instant | None:
     return draft.valid_to if draft.valid_to is not None else facts.end_of(draft.tier, observation_time(draft, at=at))
 
 
-def _is_of_another_time(draft: FactDraft, current: facts.Fact, *, at: Instant) -> bool:
+def _is_of_another_time(draft: FactDraft, current_fact: facts.Fact, *, at: Instant) -> bool:
     """Return whether a draft has another tier than the fact, or a time after the fact's end."""
     if draft.tier is None:
         return False
-    return draft.tier is not current.tier or (
-        current.valid_to is not None and current.valid_to <= observation_time(draft, at=at)
+    return draft.tier is not current_fact.tier or (
+        current_fact.valid_to is not None and current_fact.valid_to <= observation_time(draft, at=at)
     )
 
 
-def _is_before_deletion(draft: FactDraft, newest: facts.Fact, *, at: Instant) -> bool:
-    if newest.state is not facts.FactState.DELETED:
+def _is_before_deletion(draft: FactDraft, newest_fact: facts.Fact, *, at: Instant) -> bool:
+    if newest_fact.state is not facts.FactState.DELETED:
         return False
-    if newest.closed_at is None:
+    if newest_fact.closed_at is None:
         return False
-    gone_at = order_time(newest.gone_at, recorded_at=newest.closed_at, now=at)
+    gone_at = order_time(newest_fact.gone_at, recorded_at=newest_fact.closed_at, now=at)
     return observation_time(draft, at=at) < gone_at
 
 
-def _overwrite_refusal(draft: FactDraft, current: facts.Fact, *, at: Instant) -> str:
-    if observation_time(draft, at=at) < order_time(current.observed_at, recorded_at=current.recorded_at, now=at):
+def _overwrite_refusal(draft: FactDraft, current_fact: facts.Fact, *, at: Instant) -> str:
+    if observation_time(draft, at=at) < order_time(
+        current_fact.observed_at, recorded_at=current_fact.recorded_at, now=at
+    ):
         return OLDER_OBSERVATION
-    if SURENESS[effective_confidence(draft)] < SURENESS[_capped_confidence(current.authority, current.confidence)]:
+    if (
+        SURENESS[effective_confidence(draft)]
+        < SURENESS[_capped_confidence(current_fact.authority, current_fact.confidence)]
+    ):
         return LESS_SURE
     return ""
 
 
-def _capped_confidence(authority: facts.FactAuthority, stated: facts.FactConfidence) -> facts.FactConfidence:
-    return facts.FactConfidence.HIGH if authority in VOUCHED else stated
+def _capped_confidence(authority: facts.FactAuthority, stated_confidence: facts.FactConfidence) -> facts.FactConfidence:
+    return facts.FactConfidence.HIGH if authority in VOUCHED else stated_confidence
 
 
 def _accept_fact(outcome: contracts_write.WriteOutcome, reason: str = "") -> FactJudgement:
@@ -385,9 +390,9 @@ def subject_flaw(draft: SubjectDraft, /, *, bound_to: str | None) -> str | None:
         return SOUL_OF_ANOTHER_KIND if draft.soul is not None else None
     if draft.soul is None:
         return NO_SOUL
-    missing = [surface.value for surface in SoulSurface if surface not in draft.soul.surfaces]
-    if missing:
-        return f"its soul binding lacks {', '.join(missing)}"
+    missing_surfaces = [surface.value for surface in SoulSurface if surface not in draft.soul.surfaces]
+    if missing_surfaces:
+        return f"its soul binding lacks {', '.join(missing_surfaces)}"
     return SOUL_TAKEN if bound_to is not None and bound_to != draft.name and holds_soul(draft) else None
 
 

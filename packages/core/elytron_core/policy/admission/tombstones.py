@@ -27,23 +27,23 @@ def plain_content(content: str, /) -> str:
 
 def content_forms(content: str, /) -> tuple[str, ...]:
     """Return the forms under which forgotten content is tagged; that of earlier builds comes last."""
-    earlier = " ".join(unicodedata.normalize("NFKC", content).casefold().split()).rstrip(_ENDING)
-    return tuple(dict.fromkeys((plain_content(content), earlier)))
+    earlier_form = " ".join(unicodedata.normalize("NFKC", content).casefold().split()).rstrip(_ENDING)
+    return tuple(dict.fromkeys((plain_content(content), earlier_form)))
 
 
 def message_sentences(text: str, /) -> tuple[str, ...]:
     """Return the normalised sentences of a message, each once, up to the limit."""
-    forms = (form for part in _ENDS.split(text) for form in normal_forms(part))
-    return tuple(dict.fromkeys(part for part in forms if part))[:TOMBSTONE_SENTENCES]
+    normal_sentences = (normal_form for raw_sentence in _ENDS.split(text) for normal_form in normal_forms(raw_sentence))
+    return tuple(dict.fromkeys(sentence for sentence in normal_sentences if sentence))[:TOMBSTONE_SENTENCES]
 
 
 def telling_sentences(texts: Iterable[str], content: str, /) -> tuple[str, ...]:
     """Return the sentences of cited messages that share most words with a fact's content, and at least one."""
     words = similarity.normalise_text(content).split()
-    shared = {
+    shared_counts = {
         sentence: sum(similarity.has_term(sentence, word) for word in words)
         for text in texts
         for sentence in message_sentences(text)
     }
-    most = max(shared.values(), default=0)
-    return tuple(sentence for sentence, count in shared.items() if most and count == most)
+    most_shared = max(shared_counts.values(), default=0)
+    return tuple(sentence for sentence, count in shared_counts.items() if most_shared and count == most_shared)

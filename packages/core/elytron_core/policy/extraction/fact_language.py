@@ -71,9 +71,9 @@ class PhraseGrammar:
 
     def expression(self, phrase: str, /) -> str:
         """Return `phrase` as a regular expression. Raises PhraseFlaw."""
-        reading = _PhraseReading(phrase, self._parts)
-        expression = reading.alternatives()
-        if reading.place < len(phrase):
+        phrase_reading = _PhraseReading(phrase, self._parts)
+        expression = phrase_reading.alternatives()
+        if phrase_reading.place < len(phrase):
             raise PhraseFlaw("a phrase has an unmatched bracket")
         if len(expression) > PHRASE_EXPANDED_CHARS:
             raise PhraseFlaw(f"a phrase has more than {PHRASE_EXPANDED_CHARS} characters with its parts")
@@ -113,16 +113,16 @@ class _PhraseReading:
 
     def _sequence(self) -> str:
         pieces: list[str] = []
-        while (sign := self._next()) and sign not in "|)":
+        while (char := self._next()) and char not in "|)":
             self.place += 1
-            if sign == "(":
+            if char == "(":
                 pieces.append(self._group())
-            elif sign == "{":
+            elif char == "{":
                 pieces.append(self._braced())
-            elif sign in "}?":
-                raise PhraseFlaw(f"a phrase has {sign!r} without an opening bracket")
+            elif char in "}?":
+                raise PhraseFlaw(f"a phrase has {char!r} without an opening bracket")
             else:
-                pieces.append("['’]" if sign == "'" else re.escape(sign))
+                pieces.append("['’]" if char == "'" else re.escape(char))
         return "".join(pieces)
 
     def _group(self) -> str:
@@ -130,56 +130,58 @@ class _PhraseReading:
         # Phrases are parsed recursively, so a file must not choose the depth.
         if self._depth > _DEPTH_MOST:
             raise PhraseFlaw(f"a phrase has brackets nested more than {_DEPTH_MOST} deep")
-        inner = self.alternatives()
+        group_pattern = self.alternatives()
         if self._next() != ")":
             raise PhraseFlaw("a phrase has an unclosed bracket")
         self._depth -= 1
         self.place += 1
         if self._next() != "?":
-            return f"(?:{inner})"
+            return f"(?:{group_pattern})"
         self.place += 1
-        return f"(?:{inner})?"
+        return f"(?:{group_pattern})?"
 
     def _braced(self) -> str:
-        if self._phrase.startswith(tuple(f"{slot}:(" for slot in _SLOTS), self.place):
-            slot = self._phrase[self.place]
+        if self._phrase.startswith(tuple(f"{slot_name}:(" for slot_name in _SLOTS), self.place):
+            slot_name = self._phrase[self.place]
             self.place += 3
-            inner = self._group()
+            inner_pattern = self._group()
             if self._next() != "}":
                 raise PhraseFlaw("a slot is not closed")
             self.place += 1
-            return self._slot_pattern(slot, inner)
-        match = _BRACED.match(self._phrase, self.place)
-        if match is None:
+            return self._slot_pattern(slot_name, inner_pattern)
+        braced_match = _BRACED.match(self._phrase, self.place)
+        if braced_match is None:
             raise PhraseFlaw("a phrase has braces that do not name a part or a shape")
-        self.place = match.end()
-        inner = self._name_pattern(match)
-        return inner if match["slot"] is None else self._slot_pattern(match["slot"], inner)
+        self.place = braced_match.end()
+        inner_pattern = self._name_pattern(braced_match)
+        return (
+            inner_pattern if braced_match["slot"] is None else self._slot_pattern(braced_match["slot"], inner_pattern)
+        )
 
-    def _slot_pattern(self, slot: str, inner: str) -> str:
-        if slot not in _SLOTS or slot in self._slots or "(?P<" in inner:
+    def _slot_pattern(self, slot_name: str, inner_pattern: str) -> str:
+        if slot_name not in _SLOTS or slot_name in self._slots or "(?P<" in inner_pattern:
             raise PhraseFlaw(f"the slots {', '.join(_SLOTS)} may each be used once, and not inside each other")
-        self._slots.add(slot)
-        return f"(?P<{slot}>{inner})"
+        self._slots.add(slot_name)
+        return f"(?P<{slot_name}>{inner_pattern})"
 
     def _name_pattern(self, match: re.Match[str]) -> str:
         name = match["name"]
         if name in _SIZED:
-            least, most = (int(match[end] or 0) for end in ("least", "most"))
-            shape, counted = _SIZED[name]
-            if not counted <= least <= most or not 1 <= most <= _SIZE_MOST:
+            least_count, most_count = (int(match[bound_name] or 0) for bound_name in ("least", "most"))
+            shape_pattern, included_count = _SIZED[name]
+            if not included_count <= least_count <= most_count or not 1 <= most_count <= _SIZE_MOST:
                 raise PhraseFlaw(f"the shape {name!r} needs a size, such as 1-12, of at most {_SIZE_MOST}")
-            sized = shape.format(least - counted, most - counted)
-            return f"{_WIDE_SIGN}{sized})" if name in _WIDE else sized
+            sized_pattern = shape_pattern.format(least_count - included_count, most_count - included_count)
+            return f"{_WIDE_SIGN}{sized_pattern})" if name in _WIDE else sized_pattern
         if match["least"] is not None:
             raise PhraseFlaw(f"{name!r} does not take a size")
-        part = self._parts.get(name) or _SHAPES.get(name)
-        if part is None:
+        part_pattern = self._parts.get(name) or _SHAPES.get(name)
+        if part_pattern is None:
             raise PhraseFlaw("a phrase uses a part that is not defined before it")
         # A part may be used several times, but an expression can have each slot only once.
-        if "(?P<" in part:
+        if "(?P<" in part_pattern:
             raise PhraseFlaw("a part has a slot, but only the phrase of a fact may have slots")
-        return part
+        return part_pattern
 
 
 Phrase = Annotated[str, Field(min_length=1, max_length=PHRASE_CHARS)]
@@ -265,8 +267,8 @@ def parse_language(data: bytes, /, *, name: str) -> FactLanguage:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
         raise UnreadableFile(name=name, problem="is not valid TOML") from None
     except ValidationError as error:
-        flaw = invalid_input(error, names=_NAMES)
-        raise UnreadableFile(name=name, problem=f"in {flaw.field}: {flaw.problem}") from None
+        invalid_field = invalid_input(error, names=_NAMES)
+        raise UnreadableFile(name=name, problem=f"in {invalid_field.field}: {invalid_field.problem}") from None
     _check_language(language, name)
     return language
 
@@ -278,25 +280,28 @@ _NAMES: Final = frozenset(
 
 def _check_language(language: FactLanguage, name: str) -> None:
     """Check the phrases as a whole. Raises UnreadableFile."""
-    place = "parts"
+    checked_place = "parts"
     try:
         grammar = PhraseGrammar(language.parts)
         for field in FactLanguage.model_fields:
-            place = field
+            checked_place = field
             if field in _PHRASE_LISTS:
                 grammar.one_of(getattr(language, field))
-        for title, guard in language.guards.items():
-            place = title
+        for guard_name, guard in language.guards.items():
+            checked_place = guard_name
             for phrases in (guard.begins, guard.contains, guard.ends, guard.equals):
                 grammar.one_of(phrases)
-        place = "note"
+        checked_place = "note"
         _check_template(language.note, {"who", "x"})
-        forms: Sequence[FactForm] = (*(() if (first := language.introduction) is None else (first,)), *language.facts)
+        forms: Sequence[FactForm] = (
+            *(() if (introduction := language.introduction) is None else (introduction,)),
+            *language.facts,
+        )
         for number, form in enumerate(forms):
-            place = f"form {number + 1 - (language.introduction is not None)}"
+            checked_place = f"form {number + 1 - (language.introduction is not None)}"
             _check_form(form, grammar, language)
-    except PhraseFlaw as flaw:
-        raise UnreadableFile(name=name, problem=f"in {place!r}: {flaw}") from None
+    except PhraseFlaw as phrase_flaw:
+        raise UnreadableFile(name=name, problem=f"in {checked_place!r}: {phrase_flaw}") from None
 
 
 _PHRASE_LISTS: Final = frozenset(
@@ -319,8 +324,12 @@ def _check_form(form: FactForm, grammar: PhraseGrammar, language: FactLanguage) 
 
 def _check_template(template: str, slots: set[str]) -> None:
     try:
-        fields = [(field, spec, way) for _, field, spec, way in Formatter().parse(template) if field is not None]
+        fields = [
+            (field, format_spec, conversion)
+            for _, field, format_spec, conversion in Formatter().parse(template)
+            if field is not None
+        ]
     except ValueError:
         raise PhraseFlaw("a template has an unclosed brace") from None
-    if any(field not in slots or spec or way for field, spec, way in fields):
+    if any(field not in slots or format_spec or conversion for field, format_spec, conversion in fields):
         raise PhraseFlaw("a template uses a slot that its phrase does not have")

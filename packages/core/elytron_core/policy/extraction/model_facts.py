@@ -77,37 +77,48 @@ def extraction_prompt(
 ) -> ModelPrompt:
     """Return the prompt about one turn: without secrets or this memory's own output, marked as data."""
     turn_lines = _turn_lines(turn, most)
-    earlier = [message_line(message, 600) for message in before]
-    standing = [f"- {fact.kind.value} / {fact.topic}: {prompt_text(fact.content, 200)}" for fact in facts]
-    parts = (
-        _prompt_section("Standing facts, with the topics to keep", "\n".join(standing)),
-        _prompt_section("Said just before, only to know what is meant", "\n".join(earlier)),
+    earlier_lines = [message_line(message, 600) for message in before]
+    fact_lines = [f"- {fact.kind.value} / {fact.topic}: {prompt_text(fact.content, 200)}" for fact in facts]
+    sections = (
+        _prompt_section("Standing facts, with the topics to keep", "\n".join(fact_lines)),
+        _prompt_section("Said just before, only to know what is meant", "\n".join(earlier_lines)),
         _prompt_section(f"The turn to read, of {format_instant(Instant(turn.recorded_at))}", "\n".join(turn_lines)),
     )
-    return ModelPrompt(instruction=INSTRUCTION, data="\n\n".join(part for part in parts if part))
+    return ModelPrompt(instruction=INSTRUCTION, data="\n\n".join(section for section in sections if section))
 
 
-def _turn_lines(turn: transcript.Turn, most: int) -> list[str]:
-    """Return the lines of a turn in order, cut after `most` characters."""
+def _turn_lines(turn: transcript.Turn, max_chars: int) -> list[str]:
+    """Return the lines of a turn in order, cut after `max_chars` characters."""
     lines: list[str] = []
-    room = most
+    remaining_chars = max_chars
     for part, message in enumerate(turn.messages):
-        if message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT} and turn.is_recallable(part) and room > 0:
-            lines.append(message_line(message, min(room, limits.EXTRACTION_CHARS)))
-            room -= len(lines[-1])
+        if (
+            message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT}
+            and turn.is_recallable(part)
+            and remaining_chars > 0
+        ):
+            lines.append(message_line(message, min(remaining_chars, limits.EXTRACTION_CHARS)))
+            remaining_chars -= len(lines[-1])
     return lines
 
 
-def summary_data(earlier: str, turns: Sequence[transcript.Turn], /, *, most: int = limits.SUMMARY_INPUT_CHARS) -> str:
+def summary_data(
+    earlier_summary: str, turns: Sequence[transcript.Turn], /, *, most: int = limits.SUMMARY_INPUT_CHARS
+) -> str:
     """Return the data for a summary: the summary so far, and the messages since, the latest ones whole."""
-    lines = "\n".join(_said_lines(turns, min(most, limits.SUMMARY_INPUT_CHARS)))
+    said_text = "\n".join(_said_lines(turns, min(most, limits.SUMMARY_INPUT_CHARS)))
     return "\n\n".join(
-        part for part in (_prompt_section("The summary so far", earlier), _prompt_section("Said since", lines)) if part
+        section
+        for section in (
+            _prompt_section("The summary so far", earlier_summary),
+            _prompt_section("Said since", said_text),
+        )
+        if section
     )
 
 
 def state_data(
-    state: continuity.ExecutionState | None,
+    execution_state: continuity.ExecutionState | None,
     turns: Sequence[transcript.Turn],
     /,
     *,
@@ -120,38 +131,38 @@ def state_data(
         for observation in turn.tool_observations
         if not observation.external_content
     ]
-    parts = (
-        _prompt_section("The work as it stood", state.text if state is not None else ""),
+    sections = (
+        _prompt_section("The work as it stood", execution_state.text if execution_state is not None else ""),
         _prompt_section("Said since", "\n".join(_said_lines(turns, min(most, limits.EXTRACTION_CHARS)))),
         _prompt_section("Tools that were used", "\n".join(tool_lines)),
     )
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(section for section in sections if section)
 
 
-def prompt_text(text: str, most: int, /) -> str:
+def prompt_text(text: str, max_chars: int, /) -> str:
     """Return a stored text as a model may see it: one line, without secrets or this memory's own output, cut."""
-    flat = " ".join(scrub_secrets(own_words(text)).text.split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+    one_line = " ".join(scrub_secrets(own_words(text)).text.split())
+    return one_line if len(one_line) <= max_chars else one_line[: max_chars - 1] + "…"
 
 
-def message_line(message: transcript.Message, most: int, /) -> str:
+def message_line(message: transcript.Message, max_chars: int, /) -> str:
     """Return a message as one line: its role, its speaker and the text."""
-    speaker = f"{message.speaker}: " if message.speaker is not None else ""
-    return f"[{message.role.value}] {speaker}{prompt_text(message.text, most)}"
+    speaker_prefix = f"{message.speaker}: " if message.speaker is not None else ""
+    return f"[{message.role.value}] {speaker_prefix}{prompt_text(message.text, max_chars)}"
 
 
-def _said_lines(turns: Sequence[transcript.Turn], most: int) -> list[str]:
+def _said_lines(turns: Sequence[transcript.Turn], max_chars: int) -> list[str]:
     """Return the lines of people and assistants; if not all fit, the latest."""
     lines: list[str] = []
-    room = most
+    remaining_chars = max_chars
     for turn in reversed(turns):
         for part in reversed(range(len(turn.messages))):
             message = turn.messages[part]
             if message.role not in {EvidenceRole.USER, EvidenceRole.ASSISTANT} or not turn.is_recallable(part):
                 continue
-            line = message_line(message, min(most, MESSAGE_SHOWN_CHARS))
-            room -= len(line) + 1
-            if room < 0:
+            line = message_line(message, min(max_chars, MESSAGE_SHOWN_CHARS))
+            remaining_chars -= len(line) + 1
+            if remaining_chars < 0:
                 return lines[::-1]
             lines.append(line)
     return lines[::-1]
@@ -177,9 +188,9 @@ def schema_of(shape: type[Value], /) -> str:
 def bare_json(text: str, /) -> str:
     """Return the JSON of an answer, without preceding reasoning or a code fence around it."""
     text = _THINKING.sub("", text).strip()
-    fenced = _FENCED.findall(text)
+    fenced_parts = _FENCED.findall(text)
     # The last fence counts, because an explanation may precede the answer.
-    return fenced[-1].strip() if fenced else text
+    return fenced_parts[-1].strip() if fenced_parts else text
 
 
 def looks_cut(text: str, /) -> bool:
@@ -196,24 +207,24 @@ def correction_prompt(problem: str, schema: str, /) -> str:
     )
 
 
-def _strict_schema(node: Any) -> Any:
+def _strict_schema(schema_node: Any) -> Any:
     """Return a schema without keywords that strict servers reject: defaults, bounds, open fields. Names stay names."""
-    match node:
+    match schema_node:
         case dict():
-            schema = cast("dict[str, Any]", node)
-            strict = {
+            schema = cast("dict[str, Any]", schema_node)
+            strict_schema = {
                 key: _named_parts(part) if key in _MAPS else _strict_schema(part)
                 for key, part in schema.items()
                 if key in _SCHEMA_KEYS
             }
-            if "properties" in strict:
-                strict["required"] = list(strict["properties"])
-                strict["additionalProperties"] = False
-            return strict
+            if "properties" in strict_schema:
+                strict_schema["required"] = list(strict_schema["properties"])
+                strict_schema["additionalProperties"] = False
+            return strict_schema
         case list():
-            return [_strict_schema(part) for part in cast("list[Any]", node)]
+            return [_strict_schema(part) for part in cast("list[Any]", schema_node)]
         case _:
-            return node
+            return schema_node
 
 
 def _named_parts(parts: dict[str, Any]) -> dict[str, Any]:
@@ -286,8 +297,8 @@ def gate_for_rules(turn: transcript.Turn, /) -> ReadingGate:
         return ReadingGate.SCHEDULED_RUN
     if turn.source is not None and _plain_word(turn.source.ingress) in _MACHINE_INGRESS:
         return ReadingGate.SCHEDULED_RUN
-    kind = _plain_word(turn.actor.speaker_kind) if turn.actor is not None else ""
-    if kind and kind not in _USER:
+    speaker_kind = _plain_word(turn.actor.speaker_kind) if turn.actor is not None else ""
+    if speaker_kind and speaker_kind not in _USER:
         return ReadingGate.NOT_USER_INGRESS
     if turn.lifecycle is not transcript.TurnLifecycle.ACTIVE:
         return ReadingGate.NOT_RECALLABLE
@@ -301,9 +312,9 @@ def gate_for_model(turn: transcript.Turn, *, is_pressed: bool, following: transc
     not."""
     if is_pressed:
         return ReadingGate.PRESSURE
-    gate = gate_for_rules(turn)
-    if gate is not ReadingGate.OPEN:
-        return gate
+    rules_gate = gate_for_rules(turn)
+    if rules_gate is not ReadingGate.OPEN:
+        return rules_gate
     return (
         ReadingGate.OPEN
         if _is_answer_turn(turn) or (following is not None and _is_answer_turn(following))
@@ -360,19 +371,19 @@ def rule_candidates(
 def propose_candidates(turn_id: str, turn: transcript.Turn, answer: ExtractedItems, /) -> ProposedCandidates:
     """Return the candidates in a model's answer about a turn: up to four items supported by words of the turn."""
     drafts: list[candidates.CandidateDraft] = []
-    dropped: dict[str, int] = {}
+    dropped_counts: dict[str, int] = {}
     for item in answer.items:
         reason = _item_flaw(item) or ("" if len(drafts) < EXTRACTION_ITEMS else "too_many")
         part = _quoted_part(item, turn) if not reason else None
         if part is None:
-            dropped[reason or "rests_on_no_words"] = dropped.get(reason or "rests_on_no_words", 0) + 1
+            dropped_counts[reason or "rests_on_no_words"] = dropped_counts.get(reason or "rests_on_no_words", 0) + 1
             continue
         message = turn.messages[part]
         origin = OriginTag.USER if message.role is EvidenceRole.USER else OriginTag.ASSISTANT
         proposal = _item_proposal(item, transcript.ordered_at(turn, message))
         citation = transcript.message_id(TurnId(turn_id), part)
         drafts.append(_candidate_draft(proposal, EvidenceAuthority.ARCHIVE_EVIDENCE, citation, origin, READ_BY_A_MODEL))
-    return ProposedCandidates(drafts=tuple(drafts), dropped=dropped)
+    return ProposedCandidates(drafts=tuple(drafts), dropped=dropped_counts)
 
 
 def _item_flaw(item: ExtractedItem) -> str:
@@ -381,8 +392,8 @@ def _item_flaw(item: ExtractedItem) -> str:
         return "ignored"
     if similarity.is_blank(item.topic) or (similarity.is_blank(item.content) and item.op is FactOperation.UPSERT):
         return "empty"
-    too_long = limits.FACT_CHARS if item.plane is ItemPlane.FACTUAL else limits.SKILL_CHARS
-    return "too_long" if len(item.content) > too_long else ""
+    max_chars = limits.FACT_CHARS if item.plane is ItemPlane.FACTUAL else limits.SKILL_CHARS
+    return "too_long" if len(item.content) > max_chars else ""
 
 
 def _quoted_part(item: ExtractedItem, turn: transcript.Turn) -> int | None:
@@ -390,9 +401,9 @@ def _quoted_part(item: ExtractedItem, turn: transcript.Turn) -> int | None:
     quote = similarity.normalise_text(item.quote)
     if not quote:
         return None
-    own = user_parts(turn)
-    parts = range(len(turn.messages)) if item.plane is ItemPlane.SKILL else own
-    for part in parts:
+    user_message_parts = user_parts(turn)
+    searched_parts = range(len(turn.messages)) if item.plane is ItemPlane.SKILL else user_message_parts
+    for part in searched_parts:
         text = similarity.normalise_text(own_words(turn.messages[part].text))
         if turn.is_recallable(part) and quote in text and (len(quote) >= min(QUOTE_CHARS, len(text))):
             return part

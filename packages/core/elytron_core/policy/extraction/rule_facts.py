@@ -56,16 +56,16 @@ class FactReader:
     @cached_property
     def request(self) -> PhrasePattern:
         """A request to remember; the group `rest` is what."""
-        between = " " if self.language.spaced else "[：:，, ]*"
-        return PhrasePattern(rf"{self._one_of(self.language.requests)}{between}(?P<rest>\S.*)", re.IGNORECASE)
+        separator = " " if self.language.spaced else "[：:，, ]*"
+        return PhrasePattern(rf"{self._one_of(self.language.requests)}{separator}(?P<rest>\S.*)", re.IGNORECASE)
 
     @cached_property
     def unsure(self) -> PhrasePattern:
         """Signs that a sentence is not a plain statement."""
         language = self.language
         unsure_words = self._word(self._one_of(language.unsure))
-        others = self._word(rf"(?<!/){self._one_of(language.others)}(?!/)")
-        return PhrasePattern(rf"{unsure_words}|{others}|{self._one_of(language.unsure_ends)}$", re.IGNORECASE)
+        other_subjects = self._word(rf"(?<!/){self._one_of(language.others)}(?!/)")
+        return PhrasePattern(rf"{unsure_words}|{other_subjects}|{self._one_of(language.unsure_ends)}$", re.IGNORECASE)
 
     @cached_property
     def errand(self) -> PhrasePattern:
@@ -80,20 +80,24 @@ class FactReader:
     @cached_property
     def stating(self) -> PhrasePattern:
         """Signs of a statement that is worth remembering verbatim."""
-        states = self._ended(self.language.states)
-        mine = self._word(self._one_of(self.language.own))
-        return PhrasePattern(rf"(?i:{mine})|" + (rf"\w+ {states}" if self.language.spaced else states))
+        state_verbs = self._ended(self.language.states)
+        first_person = self._word(self._one_of(self.language.own))
+        return PhrasePattern(
+            rf"(?i:{first_person})|" + (rf"\w+ {state_verbs}" if self.language.spaced else state_verbs)
+        )
 
     @cached_property
     def joint(self) -> PhrasePattern:
         """Position from which another, independent statement follows in a sentence."""
         language = self.language
-        own, joints = self._one_of(language.own), self._one_of(language.joints)
+        first_person, joining_words = self._one_of(language.own), self._one_of(language.joints)
         if not language.spaced:
-            return PhrasePattern(rf"[,，；;] ?{joints}?(?={own})")
+            return PhrasePattern(rf"[,，；;] ?{joining_words}?(?={first_person})")
         subjects = self._one_of((*language.own, *language.subjects))
-        goes_on = rf"(?:{subjects}\b|(?:[\w'’-]+ ){{0,4}}?{self._ended(language.verbs)})"
-        return PhrasePattern(rf"(?:[,;，；]| [-—–])? ?\b{joints} (?={goes_on})|(?:[,;]| [-—–]) ?(?={own}\b)")
+        statement_start = rf"(?:{subjects}\b|(?:[\w'’-]+ ){{0,4}}?{self._ended(language.verbs)})"
+        return PhrasePattern(
+            rf"(?:[,;，；]| [-—–])? ?\b{joining_words} (?={statement_start})|(?:[,;]| [-—–]) ?(?={first_person}\b)"
+        )
 
     @cached_property
     def aside(self) -> PhrasePattern:
@@ -115,26 +119,26 @@ class FactReader:
 
     def introduced(self, text: str, /) -> Iterator[StatementForm]:
         """Yield the name that the greeting of a message gives."""
-        form = self.language.introduction
-        if form is not None and (match := self._introduction.compiled.match(text)) is not None:
-            statement = self._statement(form, match)
+        greeting_form = self.language.introduction
+        if greeting_form is not None and (match := self._introduction.compiled.match(text)) is not None:
+            statement = self._statement(greeting_form, match)
             if statement is not None:
                 yield statement
 
     def stated(self, clauses: Iterable[str], /) -> Iterator[StatementForm]:
         """Yield each form that matches a whole clause, clause by clause."""
         for clause in clauses:
-            for form, pattern in self._forms:
+            for fact_form, pattern in self._forms:
                 match = pattern.compiled.fullmatch(clause)
-                statement = None if match is None else self._statement(form, match)
+                statement = None if match is None else self._statement(fact_form, match)
                 if statement is not None:
                     yield statement
 
-    def _statement(self, form: FactForm, match: re.Match[str]) -> StatementForm | None:
+    def _statement(self, fact_form: FactForm, match: re.Match[str]) -> StatementForm | None:
         slots = {name: (value or "").strip(" ,.'’") for name, value in match.groupdict().items()}
-        if not slots["x"] or not all(self._guards[name](slots["x"]) for name in form.guards):
+        if not slots["x"] or not all(self._guards[name](slots["x"]) for name in fact_form.guards):
             return None
-        return StatementForm(form, {"y": "", "z": "", **slots})
+        return StatementForm(fact_form, {"y": "", "z": "", **slots})
 
     @cached_property
     def _forms(self) -> tuple[tuple[FactForm, PhrasePattern], ...]:
@@ -142,19 +146,23 @@ class FactReader:
 
     @cached_property
     def _introduction(self) -> PhrasePattern:
-        form = self.language.introduction
-        if form is None:
+        greeting_form = self.language.introduction
+        if greeting_form is None:
             return PhrasePattern(_NEVER)
-        follows = rf"| {self._one_of(form.follows)}\b" if form.follows else ""
-        return PhrasePattern(rf"\s*{self._grammar.expression(form.says)}(?=[.,!;\n。，！]{follows}|\s*\Z)")
+        following_words = rf"| {self._one_of(greeting_form.follows)}\b" if greeting_form.follows else ""
+        return PhrasePattern(
+            rf"\s*{self._grammar.expression(greeting_form.says)}(?=[.,!;\n。，！]{following_words}|\s*\Z)"
+        )
 
     def _guard(self, guard: SlotGuard) -> Callable[[str], bool]:
-        contains, ends, equals = map(self._one_of, (guard.contains, guard.ends, guard.equals))
-        forms = rf"\A{self._ended(guard.begins)}|{self._word(contains)}|{ends}\Z|\A{equals}\Z"
-        wrong = PhrasePattern(forms, re.IGNORECASE)
+        contained_words, end_words, equal_words = map(self._one_of, (guard.contains, guard.ends, guard.equals))
+        expression = rf"\A{self._ended(guard.begins)}|{self._word(contained_words)}|{end_words}\Z|\A{equal_words}\Z"
+        excluded_pattern = PhrasePattern(expression, re.IGNORECASE)
 
         def holds(slot: str) -> bool:
-            if wrong.compiled.search(slot) or (guard.words_most is not None and len(slot.split()) > guard.words_most):
+            if excluded_pattern.compiled.search(slot) or (
+                guard.words_most is not None and len(slot.split()) > guard.words_most
+            ):
                 return False
             if guard.least is None and guard.most is None:
                 return True
@@ -187,8 +195,8 @@ def _shipped_reader(language: str) -> FactReader:
 @cache
 def _topic_kinds() -> tuple[tuple[str, FactKind], ...]:
     """Return the topics that forms name, or their prefixes, each with its kind."""
-    forms = (form for reader in shipped_readers() for form in reader.language.facts)
-    topics = ((topic_key(form.topic.partition("{")[0]), "{" in form.topic, form.kind) for form in forms)
+    fact_forms = (form for reader in shipped_readers() for form in reader.language.facts)
+    topics = ((topic_key(form.topic.partition("{")[0]), "{" in form.topic, form.kind) for form in fact_forms)
     return tuple((f"{topic} " if is_open else topic, kind) for topic, is_open, kind in topics if topic)
 
 
@@ -201,7 +209,11 @@ def kind_of_topic(kind: FactKind, topic: str, /) -> FactKind:
         return kind
     key = topic_key(topic)
     return next(
-        (own for prefix, own in _topic_kinds() if key == prefix or (prefix.endswith(" ") and key.startswith(prefix))),
+        (
+            topic_kind
+            for prefix, topic_kind in _topic_kinds()
+            if key == prefix or (prefix.endswith(" ") and key.startswith(prefix))
+        ),
         kind,
     )
 
@@ -253,8 +265,8 @@ def read_stated_facts(
         return ()
     readers = (*shipped_readers(), *more)
     facts_by_topic: dict[tuple[FactKind, str], StatedFact] = {}
-    read = (_read_sentence(sentence, readers, speaker) for sentence in _split_sentences(text, readers))
-    for fact in chain(_introduced_names(text, readers, speaker), *read):
+    facts_by_sentence = (_read_sentence(sentence, readers, speaker) for sentence in _split_sentences(text, readers))
+    for fact in chain(_introduced_names(text, readers, speaker), *facts_by_sentence):
         # Removed first, so that the last statement on a topic is also in the last position.
         facts_by_topic.pop((fact.kind, fact.topic), None)
         facts_by_topic[fact.kind, fact.topic] = fact
@@ -267,8 +279,8 @@ def own_sentences(text: str) -> Iterator[str]:
 
 
 def _split_sentences(text: str, readers: tuple[FactReader, ...]) -> Iterator[str]:
-    for part in (_BLACKED, _CODE, _FENCE, _QUOTE_LINES, _QUOTES, _URL):
-        text = part.compiled.sub(_GAP, text)
+    for removed_pattern in (_BLACKED, _CODE, _FENCE, _QUOTE_LINES, _QUOTES, _URL):
+        text = removed_pattern.compiled.sub(_GAP, text)
     abbreviation = _abbreviation_pattern(readers)
     for line in text.splitlines():
         # A list or a script is material, unless the user asks to remember what follows the colon.
@@ -283,8 +295,8 @@ def _split_sentences(text: str, readers: tuple[FactReader, ...]) -> Iterator[str
 
 
 def _is_addressed(line: str, readers: tuple[FactReader, ...]) -> bool:
-    starts = chain.from_iterable((reader.request, reader.opening) for reader in readers)
-    return any(start.compiled.match(line) for start in starts)
+    start_patterns = chain.from_iterable((reader.request, reader.opening) for reader in readers)
+    return any(start_pattern.compiled.match(line) for start_pattern in start_patterns)
 
 
 @cache
@@ -307,52 +319,60 @@ def _read_sentence(sentence: str, readers: tuple[FactReader, ...], speaker: str 
     if sentence[-1] in "?？":
         return
     for reader in readers:
-        bare = reader.spelled(sentence).rstrip(".!。！；; \n\t)")
-        opening, request = reader.opening.compiled, reader.request.compiled
-        request_match = request.fullmatch(opening.sub("", bare, count=1))
-        stated = opening.sub("", request_match["rest"] if request_match else bare, count=1).strip()
+        bare_sentence = reader.spelled(sentence).rstrip(".!。！；; \n\t)")
+        opening_pattern, request_pattern = reader.opening.compiled, reader.request.compiled
+        request_match = request_pattern.fullmatch(opening_pattern.sub("", bare_sentence, count=1))
+        statement = opening_pattern.sub("", request_match["rest"] if request_match else bare_sentence, count=1).strip()
         # A sentence may mix languages, so the doubts of all of them count.
-        if any(other.unsure.compiled.search(stated) for other in readers):
+        if any(other_reader.unsure.compiled.search(statement) for other_reader in readers):
             return
-        parts = [part.strip() for part in reader.joint.compiled.split(stated) if part.strip()]
+        statement_parts = [part.strip() for part in reader.joint.compiled.split(statement) if part.strip()]
         # "In summer, I live in Nice" states nothing: the opening words change its meaning.
-        own_parts = parts if reader.own.compiled.match(stated) else parts[:1]
-        stating = (_first_stated_fact(reader.stated(_statement_clauses(part, reader)), speaker) for part in own_parts)
-        facts = [fact for fact in stating if fact is not None]
+        own_parts = statement_parts if reader.own.compiled.match(statement) else statement_parts[:1]
+        part_facts = (
+            _first_stated_fact(reader.stated(_statement_clauses(part, reader)), speaker) for part in own_parts
+        )
+        facts = [fact for fact in part_facts if fact is not None]
         yield from facts
-        if request_match and len(facts) < len(parts):
-            yield from _as_asked(stated, reader, speaker)
+        if request_match and len(facts) < len(statement_parts):
+            yield from _as_asked(statement, reader, speaker)
 
 
-def _statement_clauses(stated: str, reader: FactReader) -> Iterator[str]:
+def _statement_clauses(statement: str, reader: FactReader) -> Iterator[str]:
     """Yield the whole statement, then its first part if it goes on with more."""
-    yield stated
-    head = reader.aside.compiled.split(stated, maxsplit=1)[0].strip()
-    if head and head != stated:
-        yield head
+    yield statement
+    first_clause = reader.aside.compiled.split(statement, maxsplit=1)[0].strip()
+    if first_clause and first_clause != statement:
+        yield first_clause
 
 
 def _first_stated_fact(statements: Iterable[StatementForm], speaker: str | None) -> StatedFact | None:
     """Return the first fact whose topic fits its slot: cut, it could collide with another matter."""
-    for form, slots in statements:
-        topic = _speaker_topic(form.topic.format(**{name: value.casefold() for name, value in slots.items()}), speaker)
+    for fact_form, slots in statements:
+        topic = _speaker_topic(
+            fact_form.topic.format(**{name: value.casefold() for name, value in slots.items()}), speaker
+        )
         if len(topic) <= limits.CANDIDATE_TOPIC_CHARS:
-            content = " ".join(form.content.format(who=speaker or SOMEBODY, **slots).split())
+            content = " ".join(fact_form.content.format(who=speaker or SOMEBODY, **slots).split())
             return StatedFact(
-                operation=form.operation, kind=form.kind, topic=topic, content=content, confidence=form.confidence
+                operation=fact_form.operation,
+                kind=fact_form.kind,
+                topic=topic,
+                content=content,
+                confidence=fact_form.confidence,
             )
     return None
 
 
-def _as_asked(stated: str, reader: FactReader, speaker: str | None) -> Iterator[StatedFact]:
+def _as_asked(statement: str, reader: FactReader, speaker: str | None) -> Iterator[StatedFact]:
     """Yield what the user asked to remember, verbatim, if it is a statement and no errand."""
-    is_short = len(stated) < 8 or (stated.isascii() and len(stated.split()) < 3)
-    if is_short or reader.errand.compiled.match(stated) or not reader.stating.compiled.search(stated):
+    is_short = len(statement) < 8 or (statement.isascii() and len(statement.split()) < 3)
+    if is_short or reader.errand.compiled.match(statement) or not reader.stating.compiled.search(statement):
         return
-    topic = " ".join(similarity.normalise_text(stated).split()[:6]) or stated[:20]
-    content = reader.language.note.format(who=speaker or SOMEBODY, x=stated)
-    cut = _speaker_topic(f"note: {topic}", speaker)[: limits.CANDIDATE_TOPIC_CHARS]
-    yield StatedFact(operation=FactOperation.UPSERT, kind=FactKind.FACT, topic=cut, content=content)
+    topic = " ".join(similarity.normalise_text(statement).split()[:6]) or statement[:20]
+    content = reader.language.note.format(who=speaker or SOMEBODY, x=statement)
+    clipped_topic = _speaker_topic(f"note: {topic}", speaker)[: limits.CANDIDATE_TOPIC_CHARS]
+    yield StatedFact(operation=FactOperation.UPSERT, kind=FactKind.FACT, topic=clipped_topic, content=content)
 
 
 def _speaker_topic(topic: str, speaker: str | None) -> str:

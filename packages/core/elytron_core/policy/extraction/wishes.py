@@ -86,37 +86,43 @@ def standing_wishes(
 
     `is_standing` returns whether a sentence says what is to hold from now on.
     """
-    later: list[_LaterSentence] = []
+    later_sentences: list[_LaterSentence] = []
     wishes: list[WishItem] = []
     for message in latest_first:
-        own = [sentence for sentence in own_sentences(message.text[:READ_CHARS]) if not sentence.endswith(("?", "？"))]
-        sentences: list[str] = []
+        own_statements = [
+            sentence for sentence in own_sentences(message.text[:READ_CHARS]) if not sentence.endswith(("?", "？"))
+        ]
+        unrevoked_sentences: list[str] = []
         # From the end, so that a later sentence revokes an earlier one of the same message.
-        for sentence in reversed(own):
+        for sentence in reversed(own_statements):
             is_wish = is_standing(sentence)
-            if is_wish and not any(_replaces_wish(each, sentence) for each in later if each.speaker == message.speaker):
-                sentences.append(sentence)
+            if is_wish and not any(
+                _replaces_wish(later_sentence, sentence)
+                for later_sentence in later_sentences
+                if later_sentence.speaker == message.speaker
+            ):
+                unrevoked_sentences.append(sentence)
             if is_wish or _TAKEN_BACK.search(sentence) or _OTHERWISE.search(sentence):
-                later.append(_LaterSentence(message.speaker, sentence, is_wish))
-        if sentences:
-            text = " ".join(reversed(sentences))
+                later_sentences.append(_LaterSentence(message.speaker, sentence, is_wish))
+        if unrevoked_sentences:
+            text = " ".join(reversed(unrevoked_sentences))
             is_whole = len(text) >= len(message.text.strip())
             wishes.append(WishItem(id=message.id, text=text, is_whole=is_whole, speaker=message.speaker, at=message.at))
     return tuple(wishes)
 
 
-def _replaces_wish(later: _LaterSentence, wish: str) -> bool:
+def _replaces_wish(later_sentence: _LaterSentence, wish: str) -> bool:
     """Return whether a later sentence repeats, changes or revokes what a wish said."""
-    _, text, is_wish = later
-    if is_wish and any(slot.search(text) and slot.search(wish) for slot in _SLOTS):
+    _, text, is_wish = later_sentence
+    if is_wish and any(slot_pattern.search(text) and slot_pattern.search(wish) for slot_pattern in _SLOTS):
         return True
-    new, old = _matter_words(text), _matter_words(wish)
-    shared = len(new & old)
-    if not shared or shared < SAME * len(old):
+    new_words, old_words = _matter_words(text), _matter_words(wish)
+    shared_count = len(new_words & old_words)
+    if not shared_count or shared_count < SAME * len(old_words):
         return False
     if _TAKEN_BACK.search(text) is not None:
         return True
-    return shared >= SAME * len(new) and (is_wish or _OTHERWISE.search(text) is not None)
+    return shared_count >= SAME * len(new_words) and (is_wish or _OTHERWISE.search(text) is not None)
 
 
 def _matter_words(sentence: str) -> frozenset[str]:

@@ -159,42 +159,54 @@ class CatalogSources:
     capacity: StoreCapacity | None = None
 
 
-def capability_catalog(of: CatalogSources, /) -> MemoryCapabilityCatalog:
+def capability_catalog(sources: CatalogSources, /) -> MemoryCapabilityCatalog:
     """Return which capabilities are available under these conditions, and for others which of the five factors is
     missing."""
-    allowed = _ALLOWED[of.profile.name]
-    plain = _make_capability(of, "")
-    full = _make_capability(of, "", allows=allowed.has_full_maintenance, configured=of.has_model)
-    indexed = _make_capability(of, "", allows=allowed.has_index)
-    talks = of.policy is CapabilityPolicy.OPEN
-    adapter = _make_group(
-        AdapterCapabilities, lambda name: _make_capability(of, name, allows=name in allowed.adapters, permitted=talks)
+    profile_allowance = _ALLOWED[sources.profile.name]
+    plain_capability = _make_capability(sources, "")
+    full_maintenance = _make_capability(
+        sources, "", allows=profile_allowance.has_full_maintenance, configured=sources.has_model
+    )
+    index_capability = _make_capability(sources, "", allows=profile_allowance.has_index)
+    may_communicate = sources.policy is CapabilityPolicy.OPEN
+    adapter_group = _make_group(
+        AdapterCapabilities,
+        lambda name: _make_capability(
+            sources, name, allows=name in profile_allowance.adapters, permitted=may_communicate
+        ),
     )
     return MemoryCapabilityCatalog(
-        profile=of.profile.name,
-        policy=of.policy,
-        budget=of.profile.budget,
-        capacity=of.capacity,
-        write=plain,
-        recall=plain,
-        projection=plain,
-        maintenance=plain,
-        inspection=plain,
-        replay=plain,
-        export=plain,
-        import_=plain,
-        communication_adapter=_closest_adapter(adapter),
-        adapter=adapter,
+        profile=sources.profile.name,
+        policy=sources.policy,
+        budget=sources.profile.budget,
+        capacity=sources.capacity,
+        write=plain_capability,
+        recall=plain_capability,
+        projection=plain_capability,
+        maintenance=plain_capability,
+        inspection=plain_capability,
+        replay=plain_capability,
+        export=plain_capability,
+        import_=plain_capability,
+        communication_adapter=_closest_adapter(adapter_group),
+        adapter=adapter_group,
         entry=_make_group(
             EntryCapabilities,
             lambda name: _make_capability(
-                of, name, allows=name in allowed.entries, configured=name in of.entries, permitted=talks
+                sources,
+                name,
+                allows=name in profile_allowance.entries,
+                configured=name in sources.entries,
+                permitted=may_communicate,
             ),
         ),
-        sqlite_index_recall=_make_group(IndexRecallCapabilities, lambda _: indexed),
-        lifecycle=_make_group(LifecycleCapabilities, lambda name: full if name == "maintain_full" else plain),
+        sqlite_index_recall=_make_group(IndexRecallCapabilities, lambda _: index_capability),
+        lifecycle=_make_group(
+            LifecycleCapabilities, lambda name: full_maintenance if name == "maintain_full" else plain_capability
+        ),
         validation=_make_group(
-            ValidationCapabilities, lambda name: _make_capability(of, name, allows=name in allowed.validation)
+            ValidationCapabilities,
+            lambda name: _make_capability(sources, name, allows=name in profile_allowance.validation),
         ),
     )
 
@@ -202,14 +214,14 @@ def capability_catalog(of: CatalogSources, /) -> MemoryCapabilityCatalog:
 def profile_snapshot(name: ProfileName, /) -> PlatformCapabilitySnapshot:
     """Return the capabilities of a profile as this distribution ships it, with everything that it allows configured."""
     profile = profile_of(name)
-    allowed = _ALLOWED[name]
+    profile_allowance = _ALLOWED[name]
     return PlatformCapabilitySnapshot(
         catalog=capability_catalog(
             CatalogSources(
                 profile=profile,
                 compiled=SHIPPED,
-                entries=allowed.entries,
-                has_model=allowed.has_full_maintenance,
+                entries=profile_allowance.entries,
+                has_model=profile_allowance.has_full_maintenance,
                 capacity=profile.capacity,
             )
         )
@@ -217,18 +229,18 @@ def profile_snapshot(name: ProfileName, /) -> PlatformCapabilitySnapshot:
 
 
 def _make_capability(
-    of: CatalogSources, name: str, *, allows: bool = True, configured: bool = True, permitted: bool = True
+    sources: CatalogSources, name: str, *, allows: bool = True, configured: bool = True, permitted: bool = True
 ) -> CapabilityState:
-    part = _PART_OF.get(name)
-    compiled = part is None or part in of.compiled
-    privacy = name not in _CARRIES_PRIVATE or of.profile.name in _MAY_TRAVEL
+    needed_part = _PART_OF.get(name)
+    is_compiled = needed_part is None or needed_part in sources.compiled
+    is_privacy_safe = name not in _CARRIES_PRIVATE or sources.profile.name in _MAY_TRAVEL
     return CapabilityState(
-        visible=allows and compiled and configured and permitted and privacy,
+        visible=allows and is_compiled and configured and permitted and is_privacy_safe,
         profile_allows=allows,
-        compiled=compiled,
+        compiled=is_compiled,
         configured=configured,
         permitted=permitted,
-        privacy_permits=privacy,
+        privacy_permits=is_privacy_safe,
     )
 
 
@@ -238,5 +250,5 @@ def _make_group(kind: type[GroupT], make: Callable[[str], CapabilityState]) -> G
 
 def _closest_adapter(adapters: AdapterCapabilities) -> CapabilityState:
     """Return the adapter that is closest to available: if one is visible, so is communication."""
-    every: list[CapabilityState] = [getattr(adapters, name) for name in sorted(_ADAPTERS)]
-    return max(every, key=lambda state: sum(state.model_dump().values()))
+    adapter_states: list[CapabilityState] = [getattr(adapters, name) for name in sorted(_ADAPTERS)]
+    return max(adapter_states, key=lambda state: sum(state.model_dump().values()))

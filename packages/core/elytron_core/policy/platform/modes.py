@@ -73,9 +73,9 @@ def room_percent(room: HostRoom | None, /) -> int:
     return PERCENT_AT_FLOOR if room.free_bytes <= room.floor_bytes else PERCENT_NEAR_FLOOR
 
 
-def worse_pressure(one: MemoryPressure, other: MemoryPressure, /) -> MemoryPressure:
+def worse_pressure(pressure: MemoryPressure, other_pressure: MemoryPressure, /) -> MemoryPressure:
     """Return the higher of two pressures."""
-    return max(one, other, key=_SEVERITY.__getitem__)
+    return max(pressure, other_pressure, key=_SEVERITY.__getitem__)
 
 
 def _action_admission(action: ModeAction, mode: ModeInput) -> ActionAdmission:
@@ -87,7 +87,7 @@ def _action_refusal(action: ModeAction, mode: ModeInput) -> str | None:
     if action in ALWAYS:
         return None
     is_changing, is_maintaining = action in CHANGING, action is ModeAction.MAINTAIN
-    against = (
+    refusals = (
         (mode.safe_mode and action in {ModeAction.MAINTAIN, ModeAction.IMPORT}, SAFE_MODE),
         (mode.booting and action is not ModeAction.RECOVER, BOOTING),
         (mode.pairing_required and not mode.pairing_known and action in PERSONAL, PAIRING_REQUIRED),
@@ -97,4 +97,4 @@ def _action_refusal(action: ModeAction, mode: ModeInput) -> str | None:
         (mode.foreground_overlay and not mode.post_reply_deferral_elapsed and is_maintaining, FOREGROUND),
         (mode.pressure is MemoryPressure.CRITICAL and is_maintaining, CRITICAL_PRESSURE),
     )
-    return next((reason for holds, reason in against if holds), None)
+    return next((reason for applies, reason in refusals if applies), None)

@@ -58,26 +58,26 @@ _ROWS = {
 
 def profile_of(name: ProfileName, /) -> HostProfile:
     """Return the profile of this name, with its hard limits."""
-    row = _ROWS[name]
+    profile_row = _ROWS[name]
     is_esp = name in {ProfileName.ESP_SDK, ProfileName.ESP_STANDALONE}
     return HostProfile(
         name=name,
         capacity=StoreCapacity(
-            records=row.records,
-            events=row.events,
-            blob_bytes=row.blob_mib * MIB,
-            snapshot_bytes=row.snapshot_kib * KIB,
+            records=profile_row.records,
+            events=profile_row.events,
+            blob_bytes=profile_row.blob_mib * MIB,
+            snapshot_bytes=profile_row.snapshot_kib * KIB,
         ),
         engines=ESP_ENGINES if is_esp else (),
         budget=ProfileBudget(
-            http_body_bytes=row.body_kib * KIB,
-            source_chars=row.source,
-            render_chars=row.render,
-            maintenance_chars=row.maintenance,
-            runtimes=row.runtimes,
-            subscriptions=row.subscriptions,
-            hops=row.hops,
-            transcript=_transcript_budget(row.scale),
+            http_body_bytes=profile_row.body_kib * KIB,
+            source_chars=profile_row.source,
+            render_chars=profile_row.render,
+            maintenance_chars=profile_row.maintenance,
+            runtimes=profile_row.runtimes,
+            subscriptions=profile_row.subscriptions,
+            hops=profile_row.hops,
+            transcript=_transcript_budget(profile_row.scale),
         ),
     )
 
@@ -85,8 +85,8 @@ def profile_of(name: ProfileName, /) -> HostProfile:
 @cache
 def default_profile() -> HostProfile:
     """Return the default profile: a full server's, bounded by the product's own limits alone."""
-    full = profile_of(ProfileName.SERVER_DEV_FULL)
-    budget = full.budget.model_copy(
+    full_profile = profile_of(ProfileName.SERVER_DEV_FULL)
+    budget = full_profile.budget.model_copy(
         update={
             "http_body_bytes": limits.HTTP_BODY_BYTES,
             "source_chars": limits.MESSAGE_CHARS,
@@ -105,7 +105,7 @@ def default_profile() -> HostProfile:
             ),
         }
     )
-    return full.model_copy(update={"budget": budget, "capacity": None})
+    return full_profile.model_copy(update={"budget": budget, "capacity": None})
 
 
 def named_profile(name: str | None, /) -> HostProfile:

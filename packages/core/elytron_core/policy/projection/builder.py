@@ -162,58 +162,60 @@ def build_projection(inputs: ProjectionInputs, *, mark: str) -> BuiltProjection:
     If there is no memory to show, or no room to show any, the block is empty and `miss_reason` says which.
     """
     budget = budget_of(inputs.form.max_chars, inputs.form.pressure, inputs.form.room_percent)
-    opening, closing = f"\n{fence.opening_of(mark)}", f"\n{fence.closing_of(mark)}"
+    opening_line, closing_line = f"\n{fence.opening_of(mark)}", f"\n{fence.closing_of(mark)}"
     rules = _section_rules(inputs, room=max(budget - len(POLICY), 0))
-    spent = len(POLICY) + sum(len(text) + 1 for text in rules.values())
-    room, fence_chars = max(budget - spent, 0), len(opening) + len(closing)
-    filled = _fill_all(inputs, rules=rules, room=room, fence=fence_chars)
-    if not any(section.included for section in filled):
+    required_chars = len(POLICY) + sum(len(text) + 1 for text in rules.values())
+    available_chars, fence_chars = max(budget - required_chars, 0), len(opening_line) + len(closing_line)
+    filled_sections = _fill_all(inputs, rules=rules, room=available_chars, fence=fence_chars)
+    if not any(section.included for section in filled_sections):
         # Shares limit the sections so that none displaces another; not even one line fits.
-        filled = _fill_all(inputs, rules=rules, room=room, fence=fence_chars, has_shares=False)
-    stable = "\n".join((*rules.values(), POLICY)) + "".join(part.text for part in filled if part.name in STABLE)
-    fenced = "".join(part.text for part in filled if part.name not in STABLE)
-    block = stable + (f"{opening}{fenced}{closing}" if fenced else "")
-    if not any(section.included for section in filled):
-        stable = block = ""
+        filled_sections = _fill_all(inputs, rules=rules, room=available_chars, fence=fence_chars, has_shares=False)
+    stable_text = "\n".join((*rules.values(), POLICY)) + "".join(
+        part.text for part in filled_sections if part.name in STABLE
+    )
+    fenced_text = "".join(part.text for part in filled_sections if part.name not in STABLE)
+    block = stable_text + (f"{opening_line}{fenced_text}{closing_line}" if fenced_text else "")
+    if not any(section.included for section in filled_sections):
+        stable_text = block = ""
         rules = {}
     # This limit was promised to the host, so it is checked on the finished block.
     assert len(block) <= budget
 
-    ruled = sum(len(text) + 1 for text in rules.values())
-    policy_chars = len(block) - sum(len(section.text) for section in filled) - ruled
-    cut = any(section.dropped or section.clipped for section in filled)
+    rules_chars = sum(len(text) + 1 for text in rules.values())
+    policy_chars = len(block) - sum(len(section.text) for section in filled_sections) - rules_chars
+    is_cut = any(section.dropped or section.clipped for section in filled_sections)
     policy_budget = max(policy_chars, min(budget, len(POLICY)))
     return BuiltProjection(
         block=block,
         budget=budget,
-        stable_chars=len(stable),
+        stable_chars=len(stable_text),
         sections=(
             *(
                 ProjectionSection(name=name, layer=LAYERS[name], chars=len(text) + 1, budget=len(text) + 1)
                 for name, text in rules.items()
             ),
             ProjectionSection(name=SectionName.POLICY, chars=policy_chars, budget=policy_budget),
-            *(section.report() for section in filled),
+            *(section.report() for section in filled_sections),
         ),
-        truncated=cut,
-        limited_by=_projection_clips(inputs, filled, budget) if cut else (),
-        miss_reason=_miss_reason(inputs, block, has_memory=cut),
-        checks=_projection_checks(inputs, filled, rules, block=block, budget=budget, mark=mark),
+        truncated=is_cut,
+        limited_by=_projection_clips(inputs, filled_sections, budget) if is_cut else (),
+        miss_reason=_miss_reason(inputs, block, has_memory=is_cut),
+        checks=_projection_checks(inputs, filled_sections, rules, block=block, budget=budget, mark=mark),
     )
 
 
 def section_lines(report: MemoryProjectionReport, name: SectionName, /) -> tuple[tuple[str, str], ...]:
     """Return the lines of a section inside a block's fence, each with the id of its memory."""
-    fenced = report.system_memory_block[report.stable_chars :]
+    fenced_text = report.system_memory_block[report.stable_chars :]
     # After the line that opens the fence, the sections follow in order.
-    start = fenced.find("\n", 1)
+    section_start = fenced_text.find("\n", 1)
     for section in report.sections:
         if section.name in STABLE or section.name in RULES:
             continue
         if section.name is name:
-            lines = fenced[start : start + section.chars].split("\n")[2:]
+            lines = fenced_text[section_start : section_start + section.chars].split("\n")[2:]
             return tuple(zip(section.included, lines, strict=True))
-        start += section.chars
+        section_start += section.chars
     return ()
 
 
@@ -235,40 +237,50 @@ def _fill_all(
     Private context is shown under its rule or not at all. Without shares, those before messages may use all the room
     inside the fence.
     """
-    share = {name: room * percent // 100 for name, percent in SHARES_PERCENT.items()}
-    withheld = frozenset(inputs.withheld)
-    first: list[FilledSection] = []
+    share_chars = {name: room * percent // 100 for name, percent in SHARES_PERCENT.items()}
+    withheld_ids = frozenset(inputs.withheld)
+    leading_sections: list[FilledSection] = []
     for name, items in ((SectionName.SUBJECT, inputs.stable.mount), (SectionName.PRIVATE, inputs.stable.private)):
-        if lines := _open_lines(inputs, map(_labelled_line, items), withheld) if items else ():
-            is_ruled = name is not SectionName.PRIVATE or SectionName.DISCLOSURE in rules
-            first.append(fill_section(name, lines, room=share[name] if is_ruled else 0))
+        if lines := _open_lines(inputs, map(_labelled_line, items), withheld_ids) if items else ():
+            has_rule = name is not SectionName.PRIVATE or SectionName.DISCLOSURE in rules
+            leading_sections.append(fill_section(name, lines, room=share_chars[name] if has_rule else 0))
     facts = fill_section(
         SectionName.FACTS,
-        _open_lines(inputs, map(_fact_line, inputs.stable.facts), withheld),
-        room=share[SectionName.FACTS],
+        _open_lines(inputs, map(_fact_line, inputs.stable.facts), withheld_ids),
+        room=share_chars[SectionName.FACTS],
     )
     skills = fill_section(
         SectionName.SKILLS,
-        _open_lines(inputs, map(_skill_line, inputs.stable.skills), withheld),
-        room=share[SectionName.SKILLS] + facts.remaining_chars,
+        _open_lines(inputs, map(_skill_line, inputs.stable.skills), withheld_ids),
+        room=share_chars[SectionName.SKILLS] + facts.remaining_chars,
     )
-    stable = (*first, facts, skills)
+    stable_sections = (*leading_sections, facts, skills)
     # The fence is paid for before the first line that it encloses.
-    remaining = max(room - sum(len(section.text) for section in stable) - fence, 0)
-    beside: list[FilledSection] = []
-    for name, listed in (
+    remaining_chars = max(room - sum(len(section.text) for section in stable_sections) - fence, 0)
+    guidance_sections: list[FilledSection] = []
+    for name, guidance_lines in (
         (SectionName.WISHES, [wish.line for wish in inputs.guidance.wishes]),
         (SectionName.CONTINUITY, [*map(_labelled_line, inputs.guidance.standing)]),
         (SectionName.AGENT_SKILLS, [*map(_labelled_line, inputs.guidance.agent_skills)]),
         (SectionName.AGENT_TOOLS, [*map(_labelled_line, inputs.guidance.agent_tools)]),
     ):
-        if lines := _open_lines(inputs, listed, withheld) if listed else ():
-            beside.append(fill_section(name, lines, room=min(share[name], remaining) if has_shares else remaining))
-            remaining -= len(beside[-1].text)
+        if lines := _open_lines(inputs, guidance_lines, withheld_ids) if guidance_lines else ():
+            guidance_sections.append(
+                fill_section(
+                    name, lines, room=min(share_chars[name], remaining_chars) if has_shares else remaining_chars
+                )
+            )
+            remaining_chars -= len(guidance_sections[-1].text)
     # A standing fact is complete by itself; a standing procedure only says that there is one.
-    shown_ids = {memory for section in (*first, facts, *beside) for memory in section.included} | withheld
+    shown_ids = {
+        memory for section in (*leading_sections, facts, *guidance_sections) for memory in section.included
+    } | withheld_ids
     shown_ids -= {wish.id for wish in inputs.guidance.wishes if not wish.is_whole}
-    return *stable, *beside, *_fill_messages(inputs, shown_ids, remaining=remaining, share=share[SectionName.RECENT])
+    return (
+        *stable_sections,
+        *guidance_sections,
+        *_fill_messages(inputs, shown_ids, remaining=remaining_chars, share=share_chars[SectionName.RECENT]),
+    )
 
 
 def _fill_messages(
@@ -278,41 +290,49 @@ def _fill_messages(
 
     Messages have their share for sure, recalled memories the rest, and then each what the other left over.
     """
-    messages = _open_lines(inputs, map(_recent_line, inputs.recent), frozenset(inputs.withheld))
-    items = _open_lines(inputs, map(_recalled_line, inputs.recalled.items), shown_ids)
-    note = escape_line(inputs.recalled.note)
-    by_time = sorted(inputs.recalled.items, key=lambda item: (item.is_outside, item.place, item.at or 0))
-    places = {item.id: place for place, item in enumerate(by_time)} if inputs.recalled.is_by_time else {}
-    recent_ids = {line.id for line in messages if not line.clipped}
+    message_lines = _open_lines(inputs, map(_recent_line, inputs.recent), frozenset(inputs.withheld))
+    recalled_lines = _open_lines(inputs, map(_recalled_line, inputs.recalled.items), shown_ids)
+    escaped_note = escape_line(inputs.recalled.note)
+    items_by_time = sorted(inputs.recalled.items, key=lambda item: (item.is_outside, item.place, item.at or 0))
+    places_by_id = (
+        {item.id: position for position, item in enumerate(items_by_time)} if inputs.recalled.is_by_time else {}
+    )
+    recent_ids = {line.id for line in message_lines if not line.clipped}
     # Filled once to learn how much recalled memories need. Messages may have the rest.
-    first = fill_section(
+    recalled_section = fill_section(
         SectionName.RECALLED,
-        [line for line in items if line.id not in recent_ids][: inputs.recalled.limit],
-        room=remaining - (min(share, remaining) if messages else 0),
-        note=note,
-        places=places,
+        [line for line in recalled_lines if line.id not in recent_ids][: inputs.recalled.limit],
+        room=remaining - (min(share, remaining) if message_lines else 0),
+        note=escaped_note,
+        places=places_by_id,
     )
-    recent = fill_section(SectionName.RECENT, messages, room=remaining - len(first.text))
-    if not messages:
-        return recent, first
+    recent_section = fill_section(SectionName.RECENT, message_lines, room=remaining - len(recalled_section.text))
+    if not message_lines:
+        return recent_section, recalled_section
     # A clipped message may contain the answer in its remainder, so it can also be recalled.
-    recent_ids = {line.id for line in recent.lines if not line.clipped}
-    unsaid = [line for line in items if line.id not in recent_ids][: inputs.recalled.limit]
-    return recent, fill_section(
-        SectionName.RECALLED, unsaid, room=remaining - len(recent.text), note=note, places=places
+    recent_ids = {line.id for line in recent_section.lines if not line.clipped}
+    unrepeated_lines = [line for line in recalled_lines if line.id not in recent_ids][: inputs.recalled.limit]
+    return recent_section, fill_section(
+        SectionName.RECALLED,
+        unrepeated_lines,
+        room=remaining - len(recent_section.text),
+        note=escaped_note,
+        places=places_by_id,
     )
 
 
-def _open_lines(inputs: ProjectionInputs, lines: Iterable[SectionLine], without: Collection[str]) -> list[SectionLine]:
+def _open_lines(
+    inputs: ProjectionInputs, lines: Iterable[SectionLine], excluded_ids: Collection[str]
+) -> list[SectionLine]:
     """Return the non-empty lines under their tier's label, except those of excluded memories."""
     label = label_of(inputs.form.line_label)
-    visible = (line for line in lines if line.id not in without and line.text.strip(JOINERS))
-    return [line.with_label(label) for line in visible]
+    visible_lines = (line for line in lines if line.id not in excluded_ids and line.text.strip(JOINERS))
+    return [line.with_label(label) for line in visible_lines]
 
 
 def _projection_checks(
     inputs: ProjectionInputs,
-    filled: Sequence[FilledSection],
+    filled_sections: Sequence[FilledSection],
     rules: Mapping[SectionName, str],
     *,
     block: str,
@@ -320,16 +340,16 @@ def _projection_checks(
     mark: str,
 ) -> ProjectionChecks:
     """Check the finished block independently of the code that built it."""
-    included = {memory for section in filled for memory in section.included}
-    private = {item.id for item in inputs.stable.private}
+    included_ids = {memory for section in filled_sections for memory in section.included}
+    private_ids = {item.id for item in inputs.stable.private}
     # Parsed from the finished block, because escaping itself is checked here.
-    tags = fence.fence_lines(block)
+    fence_tags = fence.fence_lines(block)
     return ProjectionChecks(
         within_budget=len(block) <= budget,
-        fence_closed=tags in ([], [fence.opening_of(mark), fence.closing_of(mark)]),
-        faithful=all(line.is_faithful for section in filled for line in section.lines),
-        disclosure_kept=included.isdisjoint(inputs.withheld)
-        and (included.isdisjoint(private) or SectionName.DISCLOSURE in rules),
+        fence_closed=fence_tags in ([], [fence.opening_of(mark), fence.closing_of(mark)]),
+        faithful=all(line.is_faithful for section in filled_sections for line in section.lines),
+        disclosure_kept=included_ids.isdisjoint(inputs.withheld)
+        and (included_ids.isdisjoint(private_ids) or SectionName.DISCLOSURE in rules),
     )
 
 
@@ -348,21 +368,21 @@ def _labelled_line(item: LabelledItem) -> SectionLine:
 
 
 def _recent_line(message: RecentMessage) -> SectionLine:
-    who = label_of(message.speaker or message.role.value)
-    labels = (format_minute(message.at), who, OUTSIDE if message.is_outside else "")
+    speaker_label = label_of(message.speaker or message.role.value)
+    labels = (format_minute(message.at), speaker_label, OUTSIDE if message.is_outside else "")
     return line_of(message.id, labels, message.text, is_outside=message.is_outside)
 
 
 def _recalled_line(item: RecalledItem) -> SectionLine:
-    who = item.speaker or PLANE_WORDS.get(item.plane, item.plane.value)
-    mark = OLDER if item.is_overtaken else ""
+    speaker_or_plane = item.speaker or PLANE_WORDS.get(item.plane, item.plane.value)
+    age_mark = OLDER if item.is_overtaken else ""
     return line_of(
         item.id,
         (
             format_minute(item.at),
-            label_of(who),
+            label_of(speaker_or_plane),
             OUTSIDE if item.is_outside else "",
-            mark,
+            age_mark,
             HINTS.get(item.hint or FreshnessHint.NONE, ""),
         ),
         item.text,
@@ -372,12 +392,16 @@ def _recalled_line(item: RecalledItem) -> SectionLine:
     )
 
 
-def _projection_clips(inputs: ProjectionInputs, filled: Sequence[FilledSection], budget: int) -> tuple[ReportClip, ...]:
-    withheld = max(inputs.form.max_chars, 0) - budget
-    is_room = inputs.form.room_percent < PRESSURE_PERCENT[inputs.form.pressure]
-    reason = ClipReason.FLOOR if is_room else ClipReason.PRESSURE
-    clips = [ReportClip(what="characters", reason=reason, limit=budget, dropped=withheld)] if withheld else []
-    for section in filled:
+def _projection_clips(
+    inputs: ProjectionInputs, filled_sections: Sequence[FilledSection], budget: int
+) -> tuple[ReportClip, ...]:
+    withheld_chars = max(inputs.form.max_chars, 0) - budget
+    is_room_short = inputs.form.room_percent < PRESSURE_PERCENT[inputs.form.pressure]
+    reason = ClipReason.FLOOR if is_room_short else ClipReason.PRESSURE
+    clips = (
+        [ReportClip(what="characters", reason=reason, limit=budget, dropped=withheld_chars)] if withheld_chars else []
+    )
+    for section in filled_sections:
         name = section.name.value
         if section.dropped:
             clips.append(

@@ -90,5 +90,5 @@ def without_wrapped(text: str, /, *, is_answer: bool = False) -> str:
     """
     if FenceTag.PROXY not in text:
         return text
-    rest = _WRAPPED_END.sub("", _WRAPPED.sub("", text)).strip()
-    return _WRAPPED_BEGINNING.sub("", rest).strip() if is_answer else rest
+    remaining_text = _WRAPPED_END.sub("", _WRAPPED.sub("", text)).strip()
+    return _WRAPPED_BEGINNING.sub("", remaining_text).strip() if is_answer else remaining_text

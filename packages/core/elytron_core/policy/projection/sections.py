@@ -79,19 +79,19 @@ def escape_line(text: str, /) -> str:
         text = _BRACKETS.sub("(", text) if "[" in text or "]~" in text else text
     else:
         text = replace_signs(text, _ESCAPES) if _SUSPECT.search(text) is not None else text
-        text = _UNSEEN_RUN.sub(lambda run: run[0][0], text) if _BARE_OUT.search(text) is not None else text
+        text = _UNSEEN_RUN.sub(lambda run_match: run_match[0][0], text) if _BARE_OUT.search(text) is not None else text
     return text.replace("![", "! [") if "](" in text else text
 
 
 def replace_signs(text: str, forms: Iterable[tuple[re.Pattern[str], str]], /) -> str:
     """Return `text` with its mark in the place of each sign at which a form begins in the bare text."""
-    bare = bare_text(text)
-    marks = [(sign.start(), mark) for form, mark in forms for sign in form.finditer(bare)]
-    if not marks:
+    bare_form = bare_text(text)
+    placed_marks = [(match.start(), mark) for sign_pattern, mark in forms for match in sign_pattern.finditer(bare_form)]
+    if not placed_marks:
         return text
-    places, characters = bare_places(text), list(text)
-    for place, mark in marks:
-        characters[places[place]] = mark
+    char_places, characters = bare_places(text), list(text)
+    for match_start, mark in placed_marks:
+        characters[char_places[match_start]] = mark
     return "".join(characters)
 
 
@@ -105,8 +105,8 @@ def escape_links(text: str, /) -> str:
 
 def unescape_line(text: str) -> str:
     """Return an escaped text without the additions of escaping."""
-    plain = _BARE_OUT.sub("", text.translate(_BARE)).replace("! (", "!(")
-    return plain.replace("(:]", ":").replace("(.]", ".").replace("] (", "](")
+    unescaped_text = _BARE_OUT.sub("", text.translate(_BARE)).replace("! (", "!(")
+    return unescaped_text.replace("(:]", ":").replace("(.]", ".").replace("] (", "](")
 
 
 def clip_text(text: str, size: int) -> str:
@@ -148,13 +148,14 @@ class SectionLine:
             return escape(self.source[: 8 * ITEM_CHARS_MAX]).startswith(shown_text)
         source_parts = [unescape_line(escape_line(self.source[start:end])) for start, end in self.parts]
         return all(
-            any(unescape_line(part).strip() in each for each in source_parts) for part in shown_text.split(ELLIPSIS)
+            any(unescape_line(part).strip() in source_part for source_part in source_parts)
+            for part in shown_text.split(ELLIPSIS)
         )
 
     def with_label(self, label: str) -> "SectionLine":
         """Return the line with one more label, already escaped, before its own."""
-        own = self.head.removeprefix("- ").removeprefix("[")
-        return replace(self, head=f"- [{label} {own}" if own else f"- [{label}] ") if label else self
+        own_labels = self.head.removeprefix("- ").removeprefix("[")
+        return replace(self, head=f"- [{label} {own_labels}" if own_labels else f"- [{label}] ") if label else self
 
     def fitted(self, room: int) -> "SectionLine | None":
         """Return the line in at most `room` characters: whole, clipped to no less than the minimum, or empty."""
@@ -184,12 +185,12 @@ def line_of(
     if parts:
         text = excerpt_text(text, parts)
     # White space and invisible characters are removed before measuring, so more than the longest text is read.
-    escaped = (escape_links if is_outside else escape_line)(text[: 4 * ITEM_CHARS_MAX])
-    is_clipped = len(escaped) > most or len(text) > 4 * ITEM_CHARS_MAX
+    escaped_text = (escape_links if is_outside else escape_line)(text[: 4 * ITEM_CHARS_MAX])
+    is_clipped = len(escaped_text) > most or len(text) > 4 * ITEM_CHARS_MAX
     return SectionLine(
         id=memory,
         head=f"- [{label}] " if label else "- ",
-        text=clip_text(escaped + ELLIPSIS, most) if is_clipped else escaped,
+        text=clip_text(escaped_text + ELLIPSIS, most) if is_clipped else escaped_text,
         clipped=is_clipped,
         source=source,
         parts=tuple(parts),
@@ -199,9 +200,9 @@ def line_of(
 
 def excerpt_text(text: str, parts: Sequence[tuple[int, int]], /) -> str:
     """Return the parts of a text, with a mark wherever something is left out."""
-    joined = f" {ELLIPSIS} ".join(text[start:end].strip() for start, end in parts)
-    before = f"{ELLIPSIS} " if parts[0][0] else ""
-    return f"{before}{joined} {ELLIPSIS}" if parts[-1][1] < len(text) else before + joined
+    joined_parts = f" {ELLIPSIS} ".join(text[start:end].strip() for start, end in parts)
+    leading_mark = f"{ELLIPSIS} " if parts[0][0] else ""
+    return f"{leading_mark}{joined_parts} {ELLIPSIS}" if parts[-1][1] < len(text) else leading_mark + joined_parts
 
 
 @lru_cache(maxsize=4096)
@@ -323,42 +324,42 @@ def fill_section(
     """
     if not lines:
         return FilledSection(name=name, room=room)
-    latest_first = name is SectionName.RECENT
+    is_latest_first = name is SectionName.RECENT
     heading = heading_of(name, note)
-    remaining = room - len(heading) - 1
+    remaining_chars = room - len(heading) - 1
     fitted_lines: list[SectionLine] = []
-    dropped: list[str] = []
-    for line in reversed(lines) if latest_first else lines:
-        fitted = None if latest_first and dropped else line.fitted(remaining - 1)
-        if fitted is None:
-            dropped.append(line.id)
+    dropped_ids: list[str] = []
+    for line in reversed(lines) if is_latest_first else lines:
+        fitted_line = None if is_latest_first and dropped_ids else line.fitted(remaining_chars - 1)
+        if fitted_line is None:
+            dropped_ids.append(line.id)
         else:
-            fitted_lines.append(fitted)
-            remaining -= 1 + len(fitted.head) + len(fitted.text)
-    if latest_first:
+            fitted_lines.append(fitted_line)
+            remaining_chars -= 1 + len(fitted_line.head) + len(fitted_line.text)
+    if is_latest_first:
         fitted_lines.reverse()
-        dropped.reverse()
+        dropped_ids.reverse()
     # The sort is stable: without places the order stays as it was.
     fitted_lines.sort(key=lambda line: places.get(line.id, 0))
     return FilledSection(
         name=name,
         room=room,
-        text="".join(f"\n{part}" for part in (heading, *(line.head + line.text for line in fitted_lines)))
+        text="".join(f"\n{shown_line}" for shown_line in (heading, *(line.head + line.text for line in fitted_lines)))
         if fitted_lines
         else "",
         included=tuple(line.id for line in fitted_lines),
-        dropped=tuple(dropped),
+        dropped=tuple(dropped_ids),
         lines=tuple(fitted_lines),
     )
 
 
-def recalled_chars(place: int, budget: int, /) -> int:
-    """Return the maximum length of the recalled message at `place`, from 1 on, in a block of `budget` characters.
+def recalled_chars(position: int, budget: int, /) -> int:
+    """Return the maximum length of the recalled message at `position`, from 1 on, in a block of `budget` characters.
 
     An answer takes a few sentences, so parts of many messages are shown rather than one whole; the better a message is,
     the more of it.
     """
-    return max(RECALLED_CHARS_MIN, min(RECALLED_CHARS_MAX, budget // (BEST_SHARE * place)))
+    return max(RECALLED_CHARS_MIN, min(RECALLED_CHARS_MAX, budget // (BEST_SHARE * position)))
 
 
 def budget_of(max_chars: int, pressure: MemoryPressure, room_percent: int = 100) -> int:
@@ -408,8 +409,8 @@ class WishItem(Value):
     @cached_property
     def line(self) -> SectionLine:
         """The wish as a block shows it."""
-        who = label_of(self.speaker or EvidenceRole.USER.value)
-        return line_of(self.id, (format_minute(self.at), who), self.text)
+        speaker_label = label_of(self.speaker or EvidenceRole.USER.value)
+        return line_of(self.id, (format_minute(self.at), speaker_label), self.text)
 
 
 class RecentMessage(Value):

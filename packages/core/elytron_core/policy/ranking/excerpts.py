@@ -29,8 +29,8 @@ PIECE_CHARS: Final = 25
 Span = tuple[int, int]
 
 
-def pieces_of(text: str, most: int, /) -> tuple[str, ...]:
-    """Return `text` in up to `most` pieces of whole sentences; none if it is one piece."""
+def pieces_of(text: str, max_pieces: int, /) -> tuple[str, ...]:
+    """Return `text` in up to `max_pieces` pieces of whole sentences; none if it is one piece."""
     pieces: list[str] = []
     piece = ""
     for match in SENTENCE.finditer(text):
@@ -42,9 +42,9 @@ def pieces_of(text: str, most: int, /) -> tuple[str, ...]:
         pieces[-1] = f"{pieces[-1]} {piece}"
     if len(pieces) < 2:
         return ()
-    count = min(most, len(pieces))
-    ends = [len(pieces) * place // count for place in range(count + 1)]
-    return tuple(" ".join(pieces[start:end]) for start, end in pairwise(ends))
+    piece_count = min(max_pieces, len(pieces))
+    piece_bounds = [len(pieces) * piece_number // piece_count for piece_number in range(piece_count + 1)]
+    return tuple(" ".join(pieces[start:end]) for start, end in pairwise(piece_bounds))
 
 
 def passages_of(text: str, terms: Sequence[str], size: int, /) -> tuple[Span, ...]:
@@ -52,25 +52,32 @@ def passages_of(text: str, terms: Sequence[str], size: int, /) -> tuple[Span, ..
 
     Parts are whole sentences. A term counts where a word begins with it; the less often the text says it, the more.
     """
-    head = text[:READ_CHARS]
-    sentences = [(match.start(), match.end()) for match in SENTENCE.finditer(head) if match[0].strip()]
+    read_text = text[:READ_CHARS]
+    sentences = [(match.start(), match.end()) for match in SENTENCE.finditer(read_text) if match[0].strip()]
     if len(text) <= size or not sentences:
         return ((0, min(size, len(text))),)
-    own = _sentence_worths(head, sentences, terms)
+    own_worths = _sentence_worths(read_text, sentences, terms)
     worths = [
-        worth + BESIDE * max(own[place - 1] if place else 0.0, own[place + 1] if place + 1 < len(own) else 0.0)
-        for place, worth in enumerate(own)
+        worth
+        + BESIDE
+        * max(
+            own_worths[sentence_number - 1] if sentence_number else 0.0,
+            own_worths[sentence_number + 1] if sentence_number + 1 < len(own_worths) else 0.0,
+        )
+        for sentence_number, worth in enumerate(own_worths)
     ]
     worths[0] += FIRST
-    room, places_chosen = size, list[int]()
-    for place in sorted(range(len(worths)), key=lambda place: (-worths[place], place)):
-        length = sentences[place][1] - sentences[place][0] + len(BETWEEN)
-        if length <= room and worths[place]:
-            places_chosen.append(place)
-            room -= length
-    if not places_chosen:
+    remaining_chars, chosen_places = size, list[int]()
+    for sentence_number in sorted(
+        range(len(worths)), key=lambda sentence_number: (-worths[sentence_number], sentence_number)
+    ):
+        length = sentences[sentence_number][1] - sentences[sentence_number][0] + len(BETWEEN)
+        if length <= remaining_chars and worths[sentence_number]:
+            chosen_places.append(sentence_number)
+            remaining_chars -= length
+    if not chosen_places:
         return ((0, size),)
-    return _join_spans([sentences[place] for place in sorted(places_chosen)])
+    return _join_spans([sentences[sentence_number] for sentence_number in sorted(chosen_places)])
 
 
 def _sentence_worths(text: str, sentences: Sequence[Span], terms: Sequence[str]) -> list[float]:
@@ -79,24 +86,24 @@ def _sentence_worths(text: str, sentences: Sequence[Span], terms: Sequence[str])
     sorted_terms = sorted({term for term in terms[:TERMS_MOST] if len(term) > 1}, key=lambda term: (-len(term), term))
     if not sorted_terms:
         return [0.0] * len(sentences)
-    either = re.compile(
+    any_term = re.compile(
         "|".join(rf"\b{re.escape(term)}" if term.isascii() else re.escape(term) for term in sorted_terms)
     )
-    matches = [frozenset(either.findall(text[start:end].lower())) for start, end in sentences]
-    counts = Counter(term for terms in matches for term in terms)
+    terms_by_sentence = [frozenset(any_term.findall(text[start:end].lower())) for start, end in sentences]
+    counts = Counter(term for terms in terms_by_sentence for term in terms)
     # Sorted, because the order of a set differs between processes and would change the sum.
-    return [sum(counts[term] ** -0.5 for term in sorted(terms)) for terms in matches]
+    return [sum(counts[term] ** -0.5 for term in sorted(terms)) for terms in terms_by_sentence]
 
 
 def _join_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
     """Return the spans, with touching ones merged."""
-    joined = [spans[0]]
+    joined_spans = [spans[0]]
     for start, end in spans[1:]:
-        if start == joined[-1][1]:
-            joined[-1] = joined[-1][0], end
+        if start == joined_spans[-1][1]:
+            joined_spans[-1] = joined_spans[-1][0], end
         else:
-            joined.append((start, end))
-    return tuple(joined)
+            joined_spans.append((start, end))
+    return tuple(joined_spans)
 
 
 LONG_CHARS: Final = 260
@@ -140,43 +147,47 @@ class NearestSentence(NamedTuple):
 def sentences_of(text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[ScoredSentence, ...]:
     """Return the sentences of `text`, whose terms `terms` gives."""
     sentences = (match[0].strip() for match in SENTENCE.finditer(text[:SENTENCE_READ_CHARS]))
-    return tuple(_read_sentence(each, terms) for each in sentences if each)
+    return tuple(_read_sentence(sentence, terms) for sentence in sentences if sentence)
 
 
 def nearest_sentence(
-    sentences: Sequence[ScoredSentence], sought: SoughtWords, fits: TextTrait, /
+    sentences: Sequence[ScoredSentence], sought_words: SoughtWords, expected_traits: TextTrait, /
 ) -> NearestSentence | None:
     """Return how the nearest of a message's `sentences` compares with all of them; None if none matches.
 
-    `fits` is what the answer is likely to have.
+    `expected_traits` is what the answer is likely to have.
     """
-    stands_for, worths = sought
-    fitting_traits = int(fits)
-    whole: dict[int, float] = {}
-    best: tuple[float, float, float] | None = None
-    fits_anywhere = False
+    stands_for, worth_by_word = sought_words
+    fitting_traits = int(expected_traits)
+    message_shares: dict[int, float] = {}
+    best_worths: tuple[float, float, float] | None = None
+    has_fitting_sentence = False
     for sentence in sentences:
-        fits_anywhere = fits_anywhere or bool(sentence.traits & fitting_traits)
+        has_fitting_sentence = has_fitting_sentence or bool(sentence.traits & fitting_traits)
         if stands_for.keys().isdisjoint(sentence.terms):
             continue
-        shares: dict[int, float] = {}
+        sentence_shares: dict[int, float] = {}
         for term in sentence.terms:
             for word, share in stands_for.get(term, ()):
-                if share > shares.get(word, 0.0):
-                    shares[word] = share
-        for word, share in shares.items():
-            if share > whole.get(word, 0.0):
-                whole[word] = share
-        holds = sum(worths[word] * share for word, share in shares.items())
-        worth = holds * (1.0 + FITS * bool(sentence.traits & fitting_traits) - ASKS * bool(sentence.traits & _ASKS))
-        if best is None or worth > best[0]:
-            best = worth, holds, sentence.factuality
-    every = sum(worths)
-    if best is None or not every:
+                if share > sentence_shares.get(word, 0.0):
+                    sentence_shares[word] = share
+        for word, share in sentence_shares.items():
+            if share > message_shares.get(word, 0.0):
+                message_shares[word] = share
+        covered_worth = sum(worth_by_word[word] * share for word, share in sentence_shares.items())
+        sentence_worth = covered_worth * (
+            1.0 + FITS * bool(sentence.traits & fitting_traits) - ASKS * bool(sentence.traits & _ASKS)
+        )
+        if best_worths is None or sentence_worth > best_worths[0]:
+            best_worths = sentence_worth, covered_worth, sentence.factuality
+    total_worth = sum(worth_by_word)
+    if best_worths is None or not total_worth:
         return None
-    worth, holds, statement_worth = best
-    together = sum(worths[word] * share for word, share in whole.items()) * (1.0 + FITS * fits_anywhere)
-    return NearestSentence((worth - together) / every, holds / every, statement_worth)
+    sentence_worth, covered_worth, statement_worth = best_worths
+    message_worth = sum(worth_by_word[word] * share for word, share in message_shares.items()) * (
+        1.0 + FITS * has_fitting_sentence
+    )
+    return NearestSentence((sentence_worth - message_worth) / total_worth, covered_worth / total_worth, statement_worth)
 
 
 def _read_sentence(text: str, terms: Callable[[str], Sequence[str]]) -> ScoredSentence:

@@ -118,8 +118,8 @@ class ScoredFact(NamedTuple):
     @property
     def signals(self) -> dict[str, float]:
         """Return each non-zero part."""
-        parts = (*self.matching, *_worth_points(self.fact, self.query, self.weights), self.favour)
-        return {name: points for name, points in zip(FACT_SIGNALS, parts, strict=True) if points}
+        signal_points = (*self.matching, *_worth_points(self.fact, self.query, self.weights), self.favour)
+        return {name: points for name, points in zip(FACT_SIGNALS, signal_points, strict=True) if points}
 
 
 FACT_SIGNALS: Final = (
@@ -202,8 +202,10 @@ class _QueryComparison(NamedTuple):
 
 def is_weak(text: str, /) -> bool:
     """Return whether a query is too short to stand alone: at most 6 characters, or at most 12 and two words."""
-    bare = text.strip()
-    return len(bare) <= WEAK_CHARS or (len(bare) <= WEAK_SHORT_CHARS and len(bare.split()) <= WEAK_SHORT_WORDS)
+    trimmed_text = text.strip()
+    return len(trimmed_text) <= WEAK_CHARS or (
+        len(trimmed_text) <= WEAK_SHORT_CHARS and len(trimmed_text.split()) <= WEAK_SHORT_WORDS
+    )
 
 
 def prepare_query(query: FactQuery, /, *, grounding_share: float) -> PreparedQuery:
@@ -215,11 +217,11 @@ def prepare_query(query: FactQuery, /, *, grounding_share: float) -> PreparedQue
     grounding = similarity.normalise_text(query.grounding) if is_weak(query.text) else ""
     for word in similarity.words_of(grounding, limit=limits.QUERY_TERMS):
         terms.setdefault(word, grounding_share)
-    signs = tuple((similarity.signs_of(term), share) for term, share in terms.items())
+    term_signs = tuple((similarity.signs_of(term), share) for term, share in terms.items())
     phrase = similarity.phrase_of(text)
     grams = similarity.text_trigrams(text)
     return PreparedQuery(
-        text, signs, phrase, grams, similarity.grams_of(grams), grounding, time_ranges.named_in(query.text)
+        text, term_signs, phrase, grams, similarity.grams_of(grams), grounding, time_ranges.named_in(query.text)
     )
 
 
@@ -228,27 +230,27 @@ def score_facts(
 ) -> list[ScoredFact]:
     """Return the matching facts in the given order; those of the slot that `kind:topic` names; or all if none
     matches."""
-    slot = _slot_named(query.text)
+    named_slot = _slot_named(query.text)
     # A query may contain a colon by chance: it names a slot only if there is one.
-    slot_facts = [prepared for prepared in facts if _slot_of(prepared.fact) == slot] if slot else []
+    slot_facts = [prepared for prepared in facts if _slot_of(prepared.fact) == named_slot] if named_slot else []
     if slot_facts:
         query = query.model_copy(update={"text": query.text.partition(":")[2], "grounding": ""})
     comparison = _make_comparison(prepare_query(query, grounding_share=weights.grounding_share), weights)
-    scored: list[ScoredFact] = []
+    scored_facts: list[ScoredFact] = []
     for prepared in slot_facts or facts:
-        matching = _matching_points(prepared, comparison)
-        scored.append(ScoredFact(prepared.fact, sum(matching), matching, query, weights))
-    return [item for item in scored if item.match > 0] or scored
+        match_points = _matching_points(prepared, comparison)
+        scored_facts.append(ScoredFact(prepared.fact, sum(match_points), match_points, query, weights))
+    return [item for item in scored_facts if item.match > 0] or scored_facts
 
 
-def best_first(scored: Iterable[ScoredFact], /) -> list[ScoredFact]:
+def best_first(scored_facts: Iterable[ScoredFact], /) -> list[ScoredFact]:
     """Return scored facts by their total points.
 
     Equal points fall to the later observation, then to the later recording, so the order never depends on the one
     given.
     """
-    latest = sorted(scored, key=lambda item: (item.fact.ordered_at, item.fact.id), reverse=True)
-    return sorted(latest, key=lambda item: -item.score)
+    latest_first = sorted(scored_facts, key=lambda item: (item.fact.ordered_at, item.fact.id), reverse=True)
+    return sorted(latest_first, key=lambda item: -item.score)
 
 
 def diversify_facts(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
@@ -259,20 +261,22 @@ def diversify_facts(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact
     if len(scored) <= limit:
         return list(scored)
     scored = best_first(scored)
-    keys = [facts.topic_key(item.fact.topic) for item in scored]
-    places: set[int] = set()
-    kinds: set[facts.FactKind] = set()
-    topics: set[str] = set()
+    topic_keys = [facts.topic_key(item.fact.topic) for item in scored]
+    chosen_positions: set[int] = set()
+    chosen_kinds: set[facts.FactKind] = set()
+    chosen_topics: set[str] = set()
     for kind_is_new, topic_is_new in ((True, True), (False, True), (False, False)):
-        for place, (item, topic) in enumerate(zip(scored, keys, strict=True)):
-            if len(places) == limit:
+        for position, (item, topic) in enumerate(zip(scored, topic_keys, strict=True)):
+            if len(chosen_positions) == limit:
                 break
-            fits = not (kind_is_new and item.fact.kind in kinds) and not (topic_is_new and topic in topics)
-            if fits and place not in places:
-                places.add(place)
-                kinds.add(item.fact.kind)
-                topics.add(topic)
-    return [scored[place] for place in sorted(places)]
+            adds_variety = not (kind_is_new and item.fact.kind in chosen_kinds) and not (
+                topic_is_new and topic in chosen_topics
+            )
+            if adds_variety and position not in chosen_positions:
+                chosen_positions.add(position)
+                chosen_kinds.add(item.fact.kind)
+                chosen_topics.add(topic)
+    return [scored[position] for position in sorted(chosen_positions)]
 
 
 def _slot_of(fact: facts.Fact) -> tuple[str, str]:
@@ -280,8 +284,8 @@ def _slot_of(fact: facts.Fact) -> tuple[str, str]:
 
 
 def _slot_named(text: str) -> tuple[str, str] | None:
-    kind, sign, topic = text.partition(":")
-    return (kind.strip().casefold(), facts.topic_key(topic)) if sign else None
+    kind, separator, topic = text.partition(":")
+    return (kind.strip().casefold(), facts.topic_key(topic)) if separator else None
 
 
 def _make_comparison(prepared: PreparedQuery, weights: FactWeights) -> _QueryComparison:
@@ -290,13 +294,13 @@ def _make_comparison(prepared: PreparedQuery, weights: FactWeights) -> _QueryCom
         weights,
         tuple(
             _QueryTerm(
-                signs[0],
-                signs[-1],
+                term_signs[0],
+                term_signs[-1],
                 share * weights.term_topic,
                 share * weights.term_content,
                 share * weights.term_keyword,
             )
-            for signs, share in prepared.terms
+            for term_signs, share in prepared.terms
         ),
         topic=similarity.pad_words(prepared.text) if prepared.text else None,
         longest=weights.trigram_reach * len(prepared.text) + len(similarity.pad_words("")),
@@ -305,25 +309,25 @@ def _make_comparison(prepared: PreparedQuery, weights: FactWeights) -> _QueryCom
 
 def _matching_points(fact: PreparedFact, comparison: _QueryComparison) -> tuple[float, ...]:
     """Return the match points in the order of their names."""
-    prepared, weights, terms, whole, longest = comparison
+    prepared, weights, terms, query_topic, max_text_chars = comparison
     topic, content, keywords = fact.topic, fact.content, fact.keywords
     term_points = 0.0
-    for sign, other, in_topic, in_content, in_keyword in terms:
+    for term_sign, other_sign, in_topic, in_content, in_keyword in terms:
         # Inlined `has_any`, because this runs for every fact and term.
-        has_two = other is not sign
-        if sign in topic or (has_two and other in topic):
+        has_two_signs = other_sign is not term_sign
+        if term_sign in topic or (has_two_signs and other_sign in topic):
             term_points += in_topic
-        if sign in content or (has_two and other in content):
+        if term_sign in content or (has_two_signs and other_sign in content):
             term_points += in_content
-        if keywords and (sign in keywords or (has_two and other in keywords)):
+        if keywords and (term_sign in keywords or (has_two_signs and other_sign in keywords)):
             term_points += in_keyword
-    is_topic = topic == whole
+    is_whole_topic = topic == query_topic
     return (
-        weights.topic_exact if is_topic else 0.0,
-        weights.topic_contains if not is_topic and similarity.has_any(topic, prepared.phrase) else 0.0,
+        weights.topic_exact if is_whole_topic else 0.0,
+        weights.topic_contains if not is_whole_topic and similarity.has_any(topic, prepared.phrase) else 0.0,
         weights.content_contains if similarity.has_any(content, prepared.phrase) else 0.0,
         term_points,
-        _trigram_points(fact, prepared, weights, longest=longest),
+        _trigram_points(fact, prepared, weights, longest=max_text_chars),
         min(sum([_entity_points(name, prepared, weights) for name in fact.entities]), weights.entity_max)
         if fact.entities
         else 0,
@@ -335,17 +339,22 @@ def _matching_points(fact: PreparedFact, comparison: _QueryComparison) -> tuple[
 
 def _trigram_points(fact: PreparedFact, prepared: PreparedQuery, weights: FactWeights, *, longest: int) -> float:
     """Return the points for trigram similarity of the query to the topic or content, whichever is higher."""
-    floor, best = weights.trigram_floor, 0.0
+    least_likeness, best_likeness = weights.trigram_floor, 0.0
     # The upper bound is cheap and leaves few texts to compare.
-    if len(fact.topic) <= longest and similarity.likeness_at_most(prepared.marks, fact.topic_grams) >= floor:
-        best = similarity.likeness_to(prepared.grams, fact.topic, fact.topic_grams.size)
-    if len(fact.content) <= longest and similarity.likeness_at_most(prepared.marks, fact.content_grams) >= floor:
-        best = max(best, similarity.likeness_to(prepared.grams, fact.content, fact.content_grams.size))
-    return weights.trigram_max * best if best >= floor else 0.0
+    if len(fact.topic) <= longest and similarity.likeness_at_most(prepared.marks, fact.topic_grams) >= least_likeness:
+        best_likeness = similarity.likeness_to(prepared.grams, fact.topic, fact.topic_grams.size)
+    if (
+        len(fact.content) <= longest
+        and similarity.likeness_at_most(prepared.marks, fact.content_grams) >= least_likeness
+    ):
+        best_likeness = max(
+            best_likeness, similarity.likeness_to(prepared.grams, fact.content, fact.content_grams.size)
+        )
+    return weights.trigram_max * best_likeness if best_likeness >= least_likeness else 0.0
 
 
-def _grams_of(padded: str) -> similarity.TrigramDigest:
-    return similarity.grams_of(similarity.text_trigrams(padded[1:-1]))
+def _grams_of(padded_text: str) -> similarity.TrigramDigest:
+    return similarity.grams_of(similarity.text_trigrams(padded_text[1:-1]))
 
 
 def _entity_points(name: str, prepared: PreparedQuery, weights: FactWeights) -> float:
@@ -363,11 +372,11 @@ def _entity_points(name: str, prepared: PreparedQuery, weights: FactWeights) -> 
 def _date_points(fact: facts.Fact, date: time_ranges.NamedDate, weights: FactWeights) -> float:
     fact_dates = [
         *time_ranges.named_in(fact.content),
-        *(time_ranges.day_of(at) for at in (fact.valid_from, fact.valid_to) if at is not None),
+        *(time_ranges.day_of(valid_time) for valid_time in (fact.valid_from, fact.valid_to) if valid_time is not None),
     ]
     if not date.month:
-        return weights.year_shared if any(date.is_met_by(other) for other in fact_dates) else 0
-    if not any(date.is_met_by(other) for other in (*fact_dates, time_ranges.day_of(fact.observed_at))):
+        return weights.year_shared if any(date.is_met_by(fact_date) for fact_date in fact_dates) else 0
+    if not any(date.is_met_by(fact_date) for fact_date in (*fact_dates, time_ranges.day_of(fact.observed_at))):
         return 0
     return weights.day_shared if date.day else weights.month_shared
 

@@ -27,39 +27,45 @@ def _condition_holds(condition: FieldCondition, fields: Mapping[str, Scalar]) ->
     return is_met is not condition.negated
 
 
-def _value_meets(value: Scalar, comparison: ComparisonOperator, expected: tuple[Scalar, ...]) -> bool:
+def _value_meets(value: Scalar, comparison: ComparisonOperator, expected_values: tuple[Scalar, ...]) -> bool:
     match comparison:
         case ComparisonOperator.EXISTS:
             return True
         case ComparisonOperator.EQ | ComparisonOperator.IN:
-            return any(_are_equal(value, other) for other in expected)
+            return any(_are_equal(value, expected_value) for expected_value in expected_values)
         case ComparisonOperator.NE | ComparisonOperator.NIN:
-            return not any(_are_equal(value, other) for other in expected)
+            return not any(_are_equal(value, expected_value) for expected_value in expected_values)
         case ComparisonOperator.GT | ComparisonOperator.GTE | ComparisonOperator.LT | ComparisonOperator.LTE:
-            return any(_is_ordered(value, comparison, other) for other in expected)
+            return any(_is_ordered(value, comparison, expected_value) for expected_value in expected_values)
         case ComparisonOperator.CONTAINS:
-            return any(isinstance(value, str) and isinstance(other, str) and other in value for other in expected)
+            return any(
+                isinstance(value, str) and isinstance(expected_value, str) and expected_value in value
+                for expected_value in expected_values
+            )
         case ComparisonOperator.ICONTAINS:
-            folded = value.casefold() if isinstance(value, str) else ""
-            return any(isinstance(other, str) and bool(folded) and other.casefold() in folded for other in expected)
+            folded_value = value.casefold() if isinstance(value, str) else ""
+            return any(
+                isinstance(expected_value, str) and bool(folded_value) and expected_value.casefold() in folded_value
+                for expected_value in expected_values
+            )
         case _:
             assert_never(comparison)
 
 
-def _are_equal(value: Scalar, other: Scalar) -> bool:
+def _are_equal(value: Scalar, expected_value: Scalar) -> bool:
     # In Python True equals 1, but in JSON they are different values.
-    return _value_kind(value) is _value_kind(other) and value == other
+    return _value_kind(value) is _value_kind(expected_value) and value == expected_value
 
 
-def _is_ordered(value: Scalar, comparison: ComparisonOperator, other: Scalar) -> bool:
-    if isinstance(value, str) and isinstance(other, str):
-        return _ORDERS[comparison]((value > other) - (value < other), 0)
+def _is_ordered(value: Scalar, comparison: ComparisonOperator, expected_value: Scalar) -> bool:
+    if isinstance(value, str) and isinstance(expected_value, str):
+        return _ORDERS[comparison]((value > expected_value) - (value < expected_value), 0)
     if (
         isinstance(value, int | float)
-        and isinstance(other, int | float)
-        and _value_kind(value) is _value_kind(other) is float
+        and isinstance(expected_value, int | float)
+        and _value_kind(value) is _value_kind(expected_value) is float
     ):
-        return _ORDERS[comparison]((value > other) - (value < other), 0)
+        return _ORDERS[comparison]((value > expected_value) - (value < expected_value), 0)
     return False
 
 

@@ -55,63 +55,71 @@ class BestMessage(NamedTuple):
 
 def asks_how_things_are(query: str, /) -> bool:
     """Return whether a question is about the current state, not about the past or a full account."""
-    lowered = " ".join(query.lower().split())
-    if _CHANGES["past"].search(lowered):
+    lowered_query = " ".join(query.lower().split())
+    if _CHANGES["past"].search(lowered_query):
         return False
-    if not lowered.isascii() and _CHANGES["chinese_state"].search(lowered):
+    if not lowered_query.isascii() and _CHANGES["chinese_state"].search(lowered_query):
         return True
-    return _CHANGES["present"].search(lowered) is not None
+    return _CHANGES["present"].search(lowered_query) is not None
 
 
 def last_words(messages: Sequence[BestMessage | None], query: str, /) -> dict[int, int]:
     """Return for each superseded message's position that of the latest statement on what `query` asks for."""
-    question = _question_pattern(query)
-    overtaken: dict[int, int] = {}
-    changes = [place for place, each in enumerate(messages) if each is not None and _speaks_of_change(each.text)]
-    changed: dict[int, frozenset[bool]] = {}
-    for place, older in enumerate(messages):
-        later = [other for other in changes if _may_overtake(messages[other], older)]
-        if not later or older is None:
+    question_pattern = _question_pattern(query)
+    later_by_older: dict[int, int] = {}
+    change_places = [
+        place for place, message in enumerate(messages) if message is not None and _speaks_of_change(message.text)
+    ]
+    signs_by_change: dict[int, frozenset[bool]] = {}
+    for place, older_message in enumerate(messages):
+        later_places = [
+            later_place for later_place in change_places if _may_overtake(messages[later_place], older_message)
+        ]
+        if not later_places or older_message is None:
             continue
-        for other in later:
-            if other not in changed:
-                changed[other] = _number_signs(
-                    filter(_CHANGES["change"].search, _telling_sentences(messages[other], question))
+        for later_place in later_places:
+            if later_place not in signs_by_change:
+                signs_by_change[later_place] = _number_signs(
+                    filter(_CHANGES["change"].search, _telling_sentences(messages[later_place], question_pattern))
                 )
-        of_older = _number_signs(_telling_sentences(older, question))
+        older_signs = _number_signs(_telling_sentences(older_message, question_pattern))
         # Both must have a number, or neither: only such sentences can be two values of one thing.
-        later = [other for other in later if not changed[other].isdisjoint(of_older)]
-        if later:
+        later_places = [
+            later_place for later_place in later_places if not signs_by_change[later_place].isdisjoint(older_signs)
+        ]
+        if later_places:
             # Among equals the better hit counts, which has the lower position.
-            overtaken[place] = max(later, key=lambda other: (_query_coverage(messages[other]), -other))
-    return {place: _last_word_place(place, overtaken) for place in overtaken}
+            later_by_older[place] = max(
+                later_places, key=lambda later_place: (_query_coverage(messages[later_place]), -later_place)
+            )
+    return {place: _last_word_place(place, later_by_older) for place in later_by_older}
 
 
-def _last_word_place(place: int, overtaken: dict[int, int]) -> int:
+def _last_word_place(place: int, later_by_older: dict[int, int]) -> int:
     """Return the latest statement after a message; each is later than the one before it, so the loop ends."""
-    while place in overtaken:
-        place = overtaken[place]
+    while place in later_by_older:
+        place = later_by_older[place]
     return place
 
 
-def in_succession(count: int, overtaken: dict[int, int], /) -> list[int]:
+def in_succession(count: int, later_by_older: dict[int, int], /) -> list[int]:
     """Return the positions 0 to `count` with each latest statement right before the first message that it
     superseded."""
     order: list[int] = []
     for place in range(count):
-        last = overtaken.get(place)
-        if last is not None and last not in order:
-            order.append(last)
+        latest_place = later_by_older.get(place)
+        if latest_place is not None and latest_place not in order:
+            order.append(latest_place)
         if place not in order:
             order.append(place)
     return order
 
 
 def _speaks_of_change(text: str) -> bool:
-    lowered = text.lower()
-    if text.isascii() and _unchanging_words().isdisjoint(_WORD.findall(lowered)):
+    lowered_text = text.lower()
+    if text.isascii() and _unchanging_words().isdisjoint(_WORD.findall(lowered_text)):
         return False
-    return _CHANGES["change"].search(lowered) is not None
+    return _CHANGES["change"].search(lowered_text) is not None
 
 
 @cache
@@ -121,10 +129,17 @@ def _unchanging_words() -> frozenset[str]:
     return _CHANGES.words("changing")
 
 
-def _may_overtake(later: BestMessage | None, older: BestMessage | None) -> bool:
-    if later is None or older is None or min(older.coverage, later.coverage) < SHARED_COVERAGE:
+def _may_overtake(later_message: BestMessage | None, older_message: BestMessage | None) -> bool:
+    if (
+        later_message is None
+        or older_message is None
+        or min(older_message.coverage, later_message.coverage) < SHARED_COVERAGE
+    ):
         return False
-    return later.place > older.place and (later.speaker, later.role) == (older.speaker, older.role)
+    return later_message.place > older_message.place and (later_message.speaker, later_message.role) == (
+        older_message.speaker,
+        older_message.role,
+    )
 
 
 def _number_signs(sentences: Iterable[str]) -> frozenset[bool]:
@@ -134,14 +149,14 @@ def _number_signs(sentences: Iterable[str]) -> frozenset[bool]:
 
 def _question_pattern(query: str) -> re.Pattern[str] | None:
     """Return a pattern for the content words of an English question; None if it has none."""
-    words = {_ENDING.sub("", word) for word in _WORD.findall(query.lower()) if word not in _FORM_WORDS}
-    return re.compile("|".join(rf"\b{word}" for word in sorted(words) if len(word) > 2)) if words else None
+    word_stems = {_ENDING.sub("", word) for word in _WORD.findall(query.lower()) if word not in _FORM_WORDS}
+    return re.compile("|".join(rf"\b{word}" for word in sorted(word_stems) if len(word) > 2)) if word_stems else None
 
 
-def _telling_sentences(message: BestMessage | None, question: re.Pattern[str] | None) -> list[str]:
+def _telling_sentences(message: BestMessage | None, question_pattern: re.Pattern[str] | None) -> list[str]:
     """Return the lower-cased sentences that are no questions and contain a word of the query."""
     sentences: list[str] = _TELLS.findall(message.text.lower()) if message is not None else []
-    return [each for each in sentences if question is None or question.search(each)]
+    return [sentence for sentence in sentences if question_pattern is None or question_pattern.search(sentence)]
 
 
 def _has_number(text: str) -> bool:

@@ -52,8 +52,15 @@ class FirstHitSigns(NamedTuple):
     @property
     def numbers(self) -> tuple[float, ...]:
         """Factors of the weights after the intercept."""
-        few, lead = self.few, min(self.lead, 1.0) * min(1.0, (self.searched - 1) / LEAD_AMONG)
-        return self.evidence, few, few * self.unshared, few * self.coverage, lead, float(self.lacks_value)
+        few_share, lead_share = self.few, min(self.lead, 1.0) * min(1.0, (self.searched - 1) / LEAD_AMONG)
+        return (
+            self.evidence,
+            few_share,
+            few_share * self.unshared,
+            few_share * self.coverage,
+            lead_share,
+            float(self.lacks_value),
+        )
 
 
 class FirstHitWeights(NamedTuple):
@@ -72,29 +79,29 @@ FIRST_HIT: Final = FirstHitWeights(-2.26, 4.85, -0.30, 4.09, -2.94, 3.11, -6.11)
 """The same without an encoder and with any."""
 
 
-def first_hit_chance(signs: FirstHitSigns, /) -> float:
+def first_hit_chance(hit_signs: FirstHitSigns, /) -> float:
     """Return the estimate that the first hit answers."""
     intercept, *weights = FIRST_HIT
-    return 1.0 / (1.0 + math.exp(-intercept - sum(map(mul, weights, signs.numbers))))
+    return 1.0 / (1.0 + math.exp(-intercept - sum(map(mul, weights, hit_signs.numbers))))
 
 
-def recall_outcome(answered: float, first: float, /) -> RecallOutcome:
+def recall_outcome(answered_chance: float, first_chance: float, /) -> RecallOutcome:
     """Return the outcome from the estimates that one of the best hits answers, and that the first one does."""
-    if answered < limits.PROJECTED_SCORE:
+    if answered_chance < limits.PROJECTED_SCORE:
         return RecallOutcome.NOTHING
-    return RecallOutcome.FOUND if first >= FOUND_SCORE else RecallOutcome.DOUBTFUL
+    return RecallOutcome.FOUND if first_chance >= FOUND_SCORE else RecallOutcome.DOUBTFUL
 
 
 def unshared_parts(query: str, text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[str, str]:
     """Return both texts without their shared words; `terms` extracts the terms of a text."""
     text = text[:READ_CHARS]
-    shared = set(terms(query)).intersection(terms(text))
-    if not shared:
+    shared_terms = set(terms(query)).intersection(terms(text))
+    if not shared_terms:
         return query, text
 
     def kept(word: re.Match[str]) -> str:
         word_terms = terms(word[0])
-        return "" if word_terms and shared.issuperset(word_terms) else word[0]
+        return "" if word_terms and shared_terms.issuperset(word_terms) else word[0]
 
     return _WORD.sub(kept, query), _WORD.sub(kept, text)
 
@@ -102,17 +109,17 @@ def unshared_parts(query: str, text: str, terms: Callable[[str], Sequence[str]],
 @remember_answers(256)
 def value_kind(question: str, /) -> str | None:
     """Return the kind of value that an English question asks for, if its form can be recognised."""
-    lowered, patterns = " ".join(question.lower().replace("’", "'").split()), pattern_table("values")
-    return next((kind for kind in _KINDS if patterns[f"asks_{kind}"].search(lowered)), None)
+    lowered_question, patterns = " ".join(question.lower().replace("’", "'").split()), pattern_table("values")
+    return next((kind for kind in _KINDS if patterns[f"asks_{kind}"].search(lowered_question)), None)
 
 
-def lacks_value(question: str, rest: str, /) -> bool:
-    """Return whether `question` asks for a value that `rest`, a text without the question's words, lacks."""
+def lacks_value(question: str, remaining_text: str, /) -> bool:
+    """Return whether `question` asks for a value that `remaining_text`, a text without the question's words, lacks."""
     kind = value_kind(question)
     if kind is None:
         return False
     if kind == "name":
         # The first word of a sentence is capitalised in any case.
-        heads = (rest[: name.start()].rstrip() for name in _NAME.finditer(rest))
-        return not any(head and head[-1] not in ".!?:" for head in heads)
-    return pattern_table("values")[kind].search(rest.lower()) is None
+        texts_before_names = (remaining_text[: name.start()].rstrip() for name in _NAME.finditer(remaining_text))
+        return not any(text_before and text_before[-1] not in ".!?:" for text_before in texts_before_names)
+    return pattern_table("values")[kind].search(remaining_text.lower()) is None

@@ -75,9 +75,12 @@ class _QuestionOpening(NamedTuple):
     english: re.Pattern[str]
     chinese: re.Pattern[str]
 
-    def is_of(self, lowered: str, /) -> bool:
+    def is_of(self, lowered_question: str, /) -> bool:
         """Return whether the question begins so, or contains it."""
-        return bool(self.english.match(lowered) or (not lowered.isascii() and self.chinese.search(lowered)))
+        return bool(
+            self.english.match(lowered_question)
+            or (not lowered_question.isascii() and self.chinese.search(lowered_question))
+        )
 
 
 _WHEN = _QuestionOpening(
@@ -114,32 +117,32 @@ def read_question(
 
 @remember_answers(1_024)
 def _read_question(text: str, day: Instant, labels: frozenset[QuestionLabel], language: str) -> ReadQuestion:
-    lowered = " ".join(text.lower().split())
-    forms = _question_forms(lowered) if language in PATTERN_LANGUAGES else labels
+    lowered_question = " ".join(text.lower().split())
+    form_labels = _question_forms(lowered_question) if language in PATTERN_LANGUAGES else labels
     is_retold = QuestionLabel.RETELLING in labels
-    several = is_retold or QuestionLabel.SEVERAL in forms
-    fits = TextTrait.NOTHING
-    if QuestionLabel.TIME in forms:
-        fits |= TextTrait.TIME
-    if QuestionLabel.NUMBER in forms:
-        fits |= TextTrait.NUMBER
-    if several or QuestionLabel.NAME in forms:
-        fits |= TextTrait.NAME
-    if several:
-        fits |= TextTrait.QUOTE
+    wants_several = is_retold or QuestionLabel.SEVERAL in form_labels
+    fitting_traits = TextTrait.NOTHING
+    if QuestionLabel.TIME in form_labels:
+        fitting_traits |= TextTrait.TIME
+    if QuestionLabel.NUMBER in form_labels:
+        fitting_traits |= TextTrait.NUMBER
+    if wants_several or QuestionLabel.NAME in form_labels:
+        fitting_traits |= TextTrait.NAME
+    if wants_several:
+        fitting_traits |= TextTrait.QUOTE
     owner = AnswerOwner.ASSISTANT if QuestionLabel.ASSISTANT in labels else AnswerOwner.USER
-    is_request = _has_phrase("making", lowered) and not _has_phrase("past", lowered)
+    is_request = _has_phrase("making", lowered_question) and not _has_phrase("past", lowered_question)
     spans = spans_in(text, day, language)
     return ReadQuestion(
-        _looked_for(text, lowered, language),
-        fits,
+        _looked_for(text, lowered_question, language),
+        fitting_traits,
         _owner_trait(owner, is_request=is_request),
-        several,
+        wants_several,
         owner,
-        _answer_version(lowered, is_latest=QuestionLabel.LATEST in labels),
+        _answer_version(lowered_question, is_latest=QuestionLabel.LATEST in labels),
         spans,
         is_retold,
-        None if spans or is_request else anchor_in(text, lowered),
+        None if spans or is_request else anchor_in(text, lowered_question),
     )
 
 
@@ -148,10 +151,10 @@ def question_forms(text: str, /) -> frozenset[QuestionLabel]:
     return _question_forms(" ".join(text.lower().split()))
 
 
-def _question_forms(lowered: str) -> frozenset[QuestionLabel]:
+def _question_forms(lowered_question: str) -> frozenset[QuestionLabel]:
     openings = {QuestionLabel.TIME: _WHEN, QuestionLabel.NUMBER: _COUNT, QuestionLabel.NAME: _NAME}
-    forms = {label for label, opening in openings.items() if opening.is_of(lowered)}
-    return frozenset(forms | {QuestionLabel.SEVERAL} if _has_phrase("several", lowered) else forms)
+    form_labels = {label for label, opening in openings.items() if opening.is_of(lowered_question)}
+    return frozenset(form_labels | {QuestionLabel.SEVERAL} if _has_phrase("several", lowered_question) else form_labels)
 
 
 def _owner_trait(owner: AnswerOwner, /, *, is_request: bool) -> TextTrait:
@@ -160,31 +163,38 @@ def _owner_trait(owner: AnswerOwner, /, *, is_request: bool) -> TextTrait:
     return TextTrait.OCCASIONAL if owner is AnswerOwner.USER else TextTrait.NOTHING
 
 
-def without_asking(text: str, lowered: str, /) -> str:
-    """Return `text`, lower-cased in `lowered`, without the words that ask for an account.
+def without_asking(text: str, lowered_text: str, /) -> str:
+    """Return `text`, lower-cased in `lowered_text`, without the words that ask for an account.
 
     Such words ("walk me through", "what I said about", "in which order") are no words of what was said, and would find
     messages that have them by chance.
     """
     text = _PHRASES["opening"].sub(" ", text)
-    return _PHRASES["aside"].sub(" ", text) if any(sign in lowered for sign in _ASIDE_SIGNS) else text
+    return _PHRASES["aside"].sub(" ", text) if any(sign in lowered_text for sign in _ASIDE_SIGNS) else text
 
 
-def _looked_for(text: str, lowered: str, language: str) -> str:
+def _looked_for(text: str, lowered_text: str, language: str) -> str:
     """Return `text` without words that ask for an account and relative times; all of it if nothing is left."""
-    statement = without_asking(text, lowered)
-    return next((bare for bare in (without_relative(statement, language), statement) if bare.strip(_NO_WORD)), text)
+    statement = without_asking(text, lowered_text)
+    return next(
+        (
+            sought_text
+            for sought_text in (without_relative(statement, language), statement)
+            if sought_text.strip(_NO_WORD)
+        ),
+        text,
+    )
 
 
-def _answer_version(lowered: str, *, is_latest: bool) -> AnswerVersion:
-    is_first = _has_phrase("first", lowered)
-    if is_latest is is_first:
+def _answer_version(lowered_question: str, *, is_latest: bool) -> AnswerVersion:
+    asks_for_first = _has_phrase("first", lowered_question)
+    if is_latest is asks_for_first:
         return AnswerVersion.ANY  # neither, or both are asked for
-    return AnswerVersion.FIRST if is_first else AnswerVersion.LATEST
+    return AnswerVersion.FIRST if asks_for_first else AnswerVersion.LATEST
 
 
-def _has_phrase(name: str, lowered: str) -> bool:
-    return _PHRASES[name].search(lowered) is not None
+def _has_phrase(name: str, lowered_text: str) -> bool:
+    return _PHRASES[name].search(lowered_text) is not None
 
 
 def encoder_query(query: str, speakers: Iterable[str], /) -> str:
@@ -196,7 +206,7 @@ def encoder_query(query: str, speakers: Iterable[str], /) -> str:
     # Longer names first, because a name may be part of another one.
     for name in sorted(speakers, key=len, reverse=True):
         if name in query and not is_role_name(name):
-            word = rf"(?<!\w){re.escape(name)}"
-            query = re.sub(rf"{word}['\u2019]s(?!\w)", "my", query)
-            query = re.sub(rf"{word}(?!\w)", "I", query)
+            name_pattern = rf"(?<!\w){re.escape(name)}"
+            query = re.sub(rf"{name_pattern}['\u2019]s(?!\w)", "my", query)
+            query = re.sub(rf"{name_pattern}(?!\w)", "I", query)
     return query

@@ -59,19 +59,19 @@ ENCODED_MANY: Final = GateWeights(2.98, 7.16, 0.930, 1.73, 3.95)
 _WEIGHTS: Final = MappingProxyType({None: WORDED, ModelReach.ENGLISH: ENCODED, ModelReach.MANY: ENCODED_MANY})
 
 
-def gate_chance(signs: GateSigns, asks: float, /) -> float:
+def gate_chance(gate_signs: GateSigns, asks: float, /) -> float:
     """Return the estimate, 0 to 1, that the memories are wanted; the gate is open from 0.5 on."""
-    intercept, *weights = _WEIGHTS[signs.encoder]
-    total = intercept + sum(map(mul, weights, gate_features(signs, asks)))
-    return 1.0 / (1.0 + math.exp(-total))
+    intercept, *weights = _WEIGHTS[gate_signs.encoder]
+    weighted_sum = intercept + sum(map(mul, weights, gate_features(gate_signs, asks)))
+    return 1.0 / (1.0 + math.exp(-weighted_sum))
 
 
-def gate_features(signs: GateSigns, asks: float, /) -> tuple[float, ...]:
+def gate_features(gate_signs: GateSigns, asks: float, /) -> tuple[float, ...]:
     """Return the factors of the weights after the intercept."""
-    log = math.log(max(signs.searched, 2))
-    growth = min(max((log - _SMALL_LOG) / _GROWTH, 0.0), 1.0)
+    log_count = math.log(max(gate_signs.searched, 2))
+    growth_share = min(max((log_count - _SMALL_LOG) / _GROWTH, 0.0), 1.0)
     # The expected maximum of N random draws grows with this root, so one threshold serves small and large spaces.
-    return signs.evidence, clipped_margin(asks), -math.sqrt(2.0 * log), growth * signs.context
+    return gate_signs.evidence, clipped_margin(asks), -math.sqrt(2.0 * log_count), growth_share * gate_signs.context
 
 
 def clipped_margin(margin: float, /) -> float:
@@ -80,7 +80,7 @@ def clipped_margin(margin: float, /) -> float:
 
 
 def gate_numbers(
-    signs: Mapping[RecallPlane, GateSigns],
+    signs_by_plane: Mapping[RecallPlane, GateSigns],
     asks: float,
     /,
     *,
@@ -91,29 +91,30 @@ def gate_numbers(
 
     `is_answered` says whether the search estimates that one of the best hits answers.
     """
-    always = frozenset(named_planes)
-    rows: list[RecallGateNumbers] = []
-    for plane, sign in signs.items():
-        chance = gate_chance(sign, asks)
-        rows.append(
+    named_plane_set = frozenset(named_planes)
+    plane_numbers: list[RecallGateNumbers] = []
+    for plane, plane_signs in signs_by_plane.items():
+        chance = gate_chance(plane_signs, asks)
+        plane_numbers.append(
             RecallGateNumbers(
                 plane=plane,
-                evidence=round(sign.evidence, 4),
-                searched=sign.searched,
+                evidence=round(plane_signs.evidence, 4),
+                searched=plane_signs.searched,
                 asks=round(clipped_margin(asks), 4),
-                context=round(sign.context, 4),
+                context=round(plane_signs.context, 4),
                 chance=round(chance, 4),
-                is_open=plane in always or (is_answered and chance >= OPEN_FROM),
+                is_open=plane in named_plane_set or (is_answered and chance >= OPEN_FROM),
             )
         )
-    return tuple(rows)
+    return tuple(plane_numbers)
 
 
-def strict_numbers(numbers: Sequence[RecallGateNumbers], first: float, /) -> tuple[RecallGateNumbers, ...]:
-    """Return what a strict gate decides where the hits may not answer; `first` is the estimate that the first does."""
+def strict_numbers(numbers: Sequence[RecallGateNumbers], first_chance: float, /) -> tuple[RecallGateNumbers, ...]:
+    """Return what a strict gate decides where the hits may not answer; `first_chance` is the estimate that the first
+    does."""
 
     def is_open(row: RecallGateNumbers) -> bool:
-        is_near = first >= DOUBTFUL_FIRST or row.context >= DOUBTFUL_CONTEXT
+        is_near = first_chance >= DOUBTFUL_FIRST or row.context >= DOUBTFUL_CONTEXT
         return row.is_open and row.chance >= DOUBTFUL_FROM and is_near
 
     return tuple(row.model_copy(update={"is_open": is_open(row)}) for row in numbers)
@@ -128,13 +129,23 @@ class ScoredMemory(Protocol):
     def score(self) -> float: ...
 
 
-def injected_memories(ordered: Sequence[Memory], numbers: Sequence[RecallGateNumbers], /) -> tuple[Memory, ...]:
+def injected_memories(
+    ordered_memories: Sequence[Memory], numbers: Sequence[RecallGateNumbers], /
+) -> tuple[Memory, ...]:
     """Return the memories of open planes: the first ones, and further ones not far behind the best."""
-    planes = {row.plane for row in numbers if row.is_open}
-    admitted = [memory for memory in ordered if memory.plane in planes]
-    least = admitted[0].score * LEAST_SHARE if admitted else 0.0
-    marks = (FIRST_SCORE if place < FIRST_LINES else least for place in range(len(admitted)))
-    return tuple([memory for memory, mark in zip(admitted, marks, strict=True) if memory.score >= mark])
+    open_planes = {row.plane for row in numbers if row.is_open}
+    admitted_memories = [memory for memory in ordered_memories if memory.plane in open_planes]
+    least_score = admitted_memories[0].score * LEAST_SHARE if admitted_memories else 0.0
+    required_scores = (
+        FIRST_SCORE if position < FIRST_LINES else least_score for position in range(len(admitted_memories))
+    )
+    return tuple(
+        [
+            memory
+            for memory, required_score in zip(admitted_memories, required_scores, strict=True)
+            if memory.score >= required_score
+        ]
+    )
 
 
 def gate_report(numbers: Sequence[RecallGateNumbers], /, *, left_out: int) -> RecallGateReport:

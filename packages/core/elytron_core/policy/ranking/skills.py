@@ -90,28 +90,30 @@ def score_skills(
     Equal points fall to the later update, by its time and then by `sequences`, its place in the journal, then to the
     smaller id, so the order never depends on the input's.
     """
-    later: Mapping[SkillId, int] = sequences if sequences is not None else {}
-    prepared = prepare_query(query, grounding_share=weights.grounding_share)
-    places = dict(zip(ranks, weights.full_text, strict=False))
-    scored = [
-        _score_skill(skill, prepared, query, weights, full_text=places.get(skill.id, 0))
+    sequences_by_id: Mapping[SkillId, int] = sequences if sequences is not None else {}
+    prepared_query = prepare_query(query, grounding_share=weights.grounding_share)
+    points_by_rank = dict(zip(ranks, weights.full_text, strict=False))
+    scored_skills = [
+        _score_skill(skill, prepared_query, query, weights, full_text=points_by_rank.get(skill.id, 0))
         for skill in skills
         if skill.is_recallable
     ]
-    scored.sort(key=lambda item: (-item.score, -item.skill.updated_at, -later.get(item.skill.id, 0), item.skill.id))
-    best: dict[str, ScoredSkill] = {}
-    for item in scored:
+    scored_skills.sort(
+        key=lambda item: (-item.score, -item.skill.updated_at, -sequences_by_id.get(item.skill.id, 0), item.skill.id)
+    )
+    best_by_topic: dict[str, ScoredSkill] = {}
+    for item in scored_skills:
         # Value without a match would return the same good skills for every query.
         if item.match > 0:
-            best.setdefault(facts.topic_key(item.skill.topic), item)
-    return list(best.values())[:limit]
+            best_by_topic.setdefault(facts.topic_key(item.skill.topic), item)
+    return list(best_by_topic.values())[:limit]
 
 
 def _score_skill(
     skill: Skill, prepared: PreparedQuery, query: FactQuery, weights: SkillWeights, *, full_text: float
 ) -> ScoredSkill:
-    matching = _skill_matching(skill, prepared, weights)
-    worth: dict[SkillSignal, float] = {
+    match_points = _skill_matching(skill, prepared, weights)
+    worth_points: dict[SkillSignal, float] = {
         "full_text": full_text,
         "same_chat": weights.same_chat * (skill.source_chat_id is not None and skill.source_chat_id == query.chat),
         "recency": by_age(query.now - skill.updated_at, week=weights.recent_week, month=weights.recent_month),
@@ -121,20 +123,20 @@ def _score_skill(
         "citations": weights.citation * min(len(skill.citations), weights.citations_counted),
         "governance": _governance_points(skill, query, weights),
     }
-    signals: dict[str, float] = {name: points for name, points in {**matching, **worth}.items() if points}
-    return ScoredSkill(skill, sum(signals.values()), sum(matching.values()), signals)
+    signals: dict[str, float] = {name: points for name, points in {**match_points, **worth_points}.items() if points}
+    return ScoredSkill(skill, sum(signals.values()), sum(match_points.values()), signals)
 
 
 def _governance_points(skill: Skill, query: FactQuery, weights: SkillWeights) -> float:
     state = state_of(skill, at=query.now)
-    against = {SkillState.STALE: weights.stale, SkillState.LOW_VALUE: weights.low_value}.get(state, 0)
-    against += weights.pending * skill.revision_pending
-    return against or weights.proven * (skill.validated_count > 0)
+    state_points = {SkillState.STALE: weights.stale, SkillState.LOW_VALUE: weights.low_value}.get(state, 0)
+    state_points += weights.pending * skill.revision_pending
+    return state_points or weights.proven * (skill.validated_count > 0)
 
 
 def _skill_matching(skill: Skill, prepared: PreparedQuery, weights: SkillWeights) -> dict[SkillSignal, float]:
     topic, title = similarity.normalise_text(skill.topic), similarity.normalise_text(skill.title)
-    places = (
+    weighted_fields = (
         (similarity.pad_words(topic), weights.term_topic),
         (similarity.pad_words(title), weights.term_title),
         (similarity.pad_words(similarity.normalise_text(skill.summary)), weights.term_summary),
@@ -143,15 +145,15 @@ def _skill_matching(skill: Skill, prepared: PreparedQuery, weights: SkillWeights
     return {
         "topic_exact": weights.topic_exact * (bool(topic) and topic == prepared.text),
         "title_contains": weights.title_contains * similarity.has_phrase(title, prepared.text),
-        "terms": term_points(prepared, places),
+        "terms": term_points(prepared, weighted_fields),
         "trigram": text_likeness(prepared, (topic, title), weights),
     }
 
 
-def term_points(prepared: PreparedQuery, places: Sequence[tuple[str, float]], /) -> float:
+def term_points(prepared: PreparedQuery, weighted_fields: Sequence[tuple[str, float]], /) -> float:
     """Return the points for a query's terms, each in its best field; a field is a padded text and its points."""
     return sum(
-        share * max((points for text, points in places if similarity.has_any(text, signs)), default=0)
+        share * max((points for text, points in weighted_fields if similarity.has_any(text, signs)), default=0)
         for signs, share in prepared.terms
     )
 
@@ -159,10 +161,10 @@ def term_points(prepared: PreparedQuery, places: Sequence[tuple[str, float]], /)
 def text_likeness(prepared: PreparedQuery, texts: Sequence[str], weights: SkillWeights, /) -> float:
     """Return the points for trigram similarity of the query to the most similar of `texts`."""
     # A long text shares trigrams with any query, so its similarity says little.
-    reach = weights.trigram_reach * len(prepared.text)
-    near = [similarity.text_trigrams(text) for text in texts if len(text) <= reach]
-    best = max((similarity.trigram_likeness(prepared.grams, grams) for grams in near), default=0.0)
-    return weights.trigram_max * best if best >= weights.trigram_floor else 0.0
+    max_chars = weights.trigram_reach * len(prepared.text)
+    grams_of_texts = [similarity.text_trigrams(text) for text in texts if len(text) <= max_chars]
+    best_likeness = max((similarity.trigram_likeness(prepared.grams, grams) for grams in grams_of_texts), default=0.0)
+    return weights.trigram_max * best_likeness if best_likeness >= weights.trigram_floor else 0.0
 
 
 AGENT_SKILLS_MAX: Final = 4
@@ -170,24 +172,24 @@ AGENT_SKILLS_MAX: Final = 4
 
 def score_agent_skills(skills: Iterable[AgentSkillSummary], query: FactQuery) -> tuple[AgentSkillHit, ...]:
     """Return up to four agent skills that match, best first; equal ones by name."""
-    prepared = prepare_query(query, grounding_share=STANDARD.grounding_share)
-    hits = [hit for skill in skills if (hit := _skill_hit(skill, prepared)).score > 0]
+    prepared_query = prepare_query(query, grounding_share=STANDARD.grounding_share)
+    hits = [hit for skill in skills if (hit := _skill_hit(skill, prepared_query)).score > 0]
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.name))[:AGENT_SKILLS_MAX])
 
 
 def _skill_hit(skill: AgentSkillSummary, prepared: PreparedQuery) -> AgentSkillHit:
     name, description = similarity.normalise_text(skill.name), similarity.normalise_text(skill.description)
-    places = (
+    weighted_fields = (
         (similarity.pad_words(name), STANDARD.term_title),
         (similarity.pad_words(description), STANDARD.term_summary),
     )
     points: dict[SkillSignal, float] = {
         "name_exact": STANDARD.topic_exact * (bool(name) and name == prepared.text),
         "name_contains": STANDARD.title_contains * similarity.has_phrase(name, prepared.text),
-        "terms": term_points(prepared, places),
+        "terms": term_points(prepared, weighted_fields),
         "trigram": text_likeness(prepared, (name,), STANDARD),
     }
-    signals: dict[str, float] = {name: value for name, value in points.items() if value}
+    signals: dict[str, float] = {name: signal_points for name, signal_points in points.items() if signal_points}
     return AgentSkillHit(
         name=skill.name,
         description=skill.description,

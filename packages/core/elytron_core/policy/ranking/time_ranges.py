@@ -57,19 +57,22 @@ class TimeWords:
         self._counts: Final[Mapping[str, tuple[str, int]]] = words["ago"]
         self._months: Final[Mapping[str, int]] = words["months"]
         self._numbers: Final[Mapping[str, int]] = words["numbers"]
-        before, after = (
-            "" if language in each else mark for each, mark in ((_UNSPACED, r"(?<!\w)"), (_JOINED, r"(?!\w)"))
+        word_start, word_end = (
+            "" if language in languages else boundary
+            for languages, boundary in ((_UNSPACED, r"(?<!\w)"), (_JOINED, r"(?!\w)"))
         )
-        number = rf"(?:\d{{1,3}}|{_any_of(self._numbers)})"
-        counts = "|".join(
-            _spaced_pattern(phrase).replace("#", rf"\s*{number}\s*") for phrase in _longest_first(self._counts)
+        number_pattern = rf"(?:\d{{1,3}}|{_any_of(self._numbers)})"
+        count_pattern = "|".join(
+            _spaced_pattern(phrase).replace("#", rf"\s*{number_pattern}\s*") for phrase in _longest_first(self._counts)
         )
-        spans = "|".join(map(_spaced_pattern, _longest_first(self._spans)))
-        self._number: Final = re.compile(number, re.IGNORECASE)
-        self._relative: Final = re.compile(rf"{before}(?:(?P<count>{counts})|(?P<span>{spans})){after}", re.IGNORECASE)
+        span_pattern = "|".join(map(_spaced_pattern, _longest_first(self._spans)))
+        self._number: Final = re.compile(number_pattern, re.IGNORECASE)
+        self._relative: Final = re.compile(
+            rf"{word_start}(?:(?P<count>{count_pattern})|(?P<span>{span_pattern})){word_end}", re.IGNORECASE
+        )
         self._pattern: Final = re.compile(
             rf"(?:(?P<first>{_YEAR_DIGITS})[^\W\d]?\W{{0,2}})?(?:(?<!\d)(?P<before>\d{{1,2}}){_BETWEEN})?"
-            rf"{before}(?<!\d)(?P<month>{_any_of(self._months)}){after}"
+            rf"{word_start}(?<!\d)(?P<month>{_any_of(self._months)}){word_end}"
             rf"(?:\W{{0,3}}(?P<after>\d{{1,2}})(?!\d))?(?:{_BETWEEN}(?P<last>{_YEAR_DIGITS})(?!\d))?"
         )
 
@@ -87,13 +90,15 @@ class TimeWords:
             if match["span"]:
                 yield RelativeTime(*self._spans[phrase])
                 continue
-            number = self._number.search(phrase)
-            form = phrase
-            if number is not None and phrase not in self._counts:
-                form = re.sub(r"\s*#\s*", "#", f"{phrase[: number.start()]}#{phrase[number.end() :]}")
-            unit, count = self._counts.get(form, ("", 0))
-            if unit and not count and number is not None:
-                count = int(number[0]) if number[0].isdecimal() else self._numbers[number[0]]
+            number_match = self._number.search(phrase)
+            phrase_form = phrase
+            if number_match is not None and phrase not in self._counts:
+                phrase_form = re.sub(
+                    r"\s*#\s*", "#", f"{phrase[: number_match.start()]}#{phrase[number_match.end() :]}"
+                )
+            unit, count = self._counts.get(phrase_form, ("", 0))
+            if unit and not count and number_match is not None:
+                count = int(number_match[0]) if number_match[0].isdecimal() else self._numbers[number_match[0]]
             if count:
                 yield RelativeTime(unit, -count, is_counted=True)
 
@@ -161,7 +166,7 @@ class NamedDate(NamedTuple):
 
 def named_in(text: str, /) -> tuple[NamedDate, ...]:
     """Return the distinct dates in `text`, in digits (2025-03-02, 2025/3, 2025年3月2日, 2025) or English."""
-    worded = [
+    worded_dates = [
         NamedDate(
             int(match["year"]),
             MONTHS.index(match["name"][:3].lower()) + 1,
@@ -169,18 +174,18 @@ def named_in(text: str, /) -> tuple[NamedDate, ...]:
         )
         for match in _MONTH_DATE.finditer(text)
     ]
-    numeric = [
+    numeric_dates = [
         NamedDate(int(match["year"]), int(match["month"] or 0), int(match["day"] or 0))
         # The year of a written date must not be found again as a separate year.
         for match in _NUMERIC.finditer(_MONTH_DATE.sub(" ", text))
     ]
-    return tuple(dict.fromkeys(worded + numeric))
+    return tuple(dict.fromkeys(worded_dates + numeric_dates))
 
 
 def day_of(at: Instant, /) -> NamedDate:
     """Return the day of `at`, UTC."""
-    moment = as_datetime(at)
-    return NamedDate(moment.year, moment.month, moment.day)
+    utc_datetime = as_datetime(at)
+    return NamedDate(utc_datetime.year, utc_datetime.month, utc_datetime.day)
 
 
 class TimeSpan(NamedTuple):
@@ -248,36 +253,38 @@ def spans_in(text: str, now: Instant, language: str = "", /) -> tuple[TimeSpan, 
 def _english_spans(text: str, today: date) -> list[TimeSpan]:
     """Return the times of an English text, and of a Chinese one."""
     is_chinese = not text.isascii()
-    has_month, is_relative = (is_chinese or _has_sign(text, signs) for signs in (MONTHS, _RELATIVE_SIGNS))
-    full = named_in(text) if _YEAR_WORD.search(text) else ()
-    if not (full or has_month or is_relative):
+    has_month, has_relative = (is_chinese or _has_sign(text, signs) for signs in (MONTHS, _RELATIVE_SIGNS))
+    full_dates = named_in(text) if _YEAR_WORD.search(text) else ()
+    if not (full_dates or has_month or has_relative):
         return []
     spans: list[TimeSpan] = []
-    for date_named in full:
-        spans += _of_named(date_named, None)
-    for date_named in _without_year(text) if has_month else ():
+    for named_date in full_dates:
+        spans += _of_named(named_date, None)
+    for named_date in _without_year(text) if has_month else ():
         # A month named with its year does not also mean the other years.
-        if not any(other.month == date_named.month and other.day == date_named.day for other in full):
-            spans += (span for year in _plausible_years(today) for span in _of_named(date_named, year))
-    spans += _relative_spans(text, today) if is_relative else ()
+        if not any(full_date.month == named_date.month and full_date.day == named_date.day for full_date in full_dates):
+            spans += (span for year in _plausible_years(today) for span in _of_named(named_date, year))
+    spans += _relative_spans(text, today) if has_relative else ()
     return spans
 
 
 def _worded_spans(text: str, today: date, words: TimeWords) -> list[TimeSpan]:
     """Return the times of a text by another language's words."""
-    full = list(named_in(text)) if _YEAR_WORD.search(text) else []
-    bare: list[NamedDate] = []
-    for date_named in (*map(NamedDate._make, words.months(text)), *_numbered_months(text)):
-        (full if date_named.year else bare).append(date_named)
-    exact = {date_named.year for date_named in full if date_named.month}
+    full_dates = list(named_in(text)) if _YEAR_WORD.search(text) else []
+    dates_without_year: list[NamedDate] = []
+    for named_date in (*map(NamedDate._make, words.months(text)), *_numbered_months(text)):
+        (full_dates if named_date.year else dates_without_year).append(named_date)
+    exact_years = {named_date.year for named_date in full_dates if named_date.month}
     spans: list[TimeSpan] = []
-    for date_named in dict.fromkeys(full):
-        if date_named.month or date_named.year not in exact:
-            spans += _of_named(date_named, None)
-    for date_named in dict.fromkeys(bare):
-        if not any(other.month == date_named.month and date_named.day in {0, other.day} for other in full):
-            spans += (span for year in _plausible_years(today) for span in _of_named(date_named, year))
-    return [*spans, *(_of_distance(each, today) for each in words.relative(text))]
+    for named_date in dict.fromkeys(full_dates):
+        if named_date.month or named_date.year not in exact_years:
+            spans += _of_named(named_date, None)
+    for named_date in dict.fromkeys(dates_without_year):
+        if not any(
+            full_date.month == named_date.month and named_date.day in {0, full_date.day} for full_date in full_dates
+        ):
+            spans += (span for year in _plausible_years(today) for span in _of_named(named_date, year))
+    return [*spans, *(_of_distance(relative_time, today) for relative_time in words.relative(text))]
 
 
 def without_relative(text: str, language: str = "", /) -> str:
@@ -311,33 +318,33 @@ def _numbered_months(text: str) -> Iterator[NamedDate]:
         yield NamedDate(0, int(match["month"]), int(match["day"] or 0))
 
 
-def _of_named(date_named: NamedDate, year: int | None) -> list[TimeSpan]:
-    year = date_named.year if year is None else year
+def _of_named(named_date: NamedDate, year: int | None) -> list[TimeSpan]:
+    year = named_date.year if year is None else year
     try:
-        if not date_named.month:
+        if not named_date.month:
             return [_make_span(date(year, 1, 1), date(year + 1, 1, 1), YEAR_WORTH)]
-        if date_named.day:
+        if named_date.day:
             return [
                 _make_span(
-                    date(year, date_named.month, date_named.day),
-                    date(year, date_named.month, date_named.day) + _DAY_WORD,
+                    date(year, named_date.month, named_date.day),
+                    date(year, named_date.month, named_date.day) + _DAY_WORD,
                 )
             ]
-        return [_make_span(date(year, date_named.month, 1), _next_month(date(year, date_named.month, 1)))]
+        return [_make_span(date(year, named_date.month, 1), _next_month(date(year, named_date.month, 1)))]
     except ValueError:  # 30 February, or a year beyond the calendar
         return []
 
 
 def _relative_spans(text: str, today: date) -> Iterator[TimeSpan]:
-    for sign, words in _CHINESE_RELATIVE.items():
-        text = text.replace(sign, f" {words} ")
+    for chinese_word, english_words in _CHINESE_RELATIVE.items():
+        text = text.replace(chinese_word, f" {english_words} ")
     for match in _NEAR_WORD.finditer(text):
         day = today + _NEAR[match[0].lower()] * _DAY_WORD
         yield _make_span(day, day + _DAY_WORD)
     for match in _AGO.finditer(text):
-        counted = match["count"].lower()
+        count_text = match["count"].lower()
         unit = match["unit"].lower()
-        count = COUNTS.get(counted) or int(counted)
+        count = COUNTS.get(count_text) or int(count_text)
         yield _counted_span(unit, count, today)
     for match in _RELATIVE.finditer(text):
         yield _of_unit(match["unit"].lower(), today, is_this=match["which"].lower() == "this")
@@ -370,30 +377,30 @@ def _of_unit(unit: str, today: date, *, is_this: bool) -> TimeSpan:
         day = today - ((today.weekday() - _WEEKDAYS.index(unit) - 1) % 7 + 1) * _DAY_WORD
         return _make_span(day, day + _DAY_WORD)
     if unit in _SEASONS:
-        start = date(today.year, _SEASONS[unit], 1)
+        span_start = date(today.year, _SEASONS[unit], 1)
         # A season that is not over yet cannot be the last one.
-        while _season_end(start) > today and not (is_this and start <= today):
-            start = start.replace(year=start.year - 1)
-        return _make_span(start, _season_end(start))
+        while _season_end(span_start) > today and not (is_this and span_start <= today):
+            span_start = span_start.replace(year=span_start.year - 1)
+        return _make_span(span_start, _season_end(span_start))
     match unit:
         case "night":
             return _make_span(today - _DAY_WORD, today + _DAY_WORD)
         case "week":
-            start = monday if is_this else monday - 7 * _DAY_WORD
-            return _make_span(start, start + 7 * _DAY_WORD)
+            span_start = monday if is_this else monday - 7 * _DAY_WORD
+            return _make_span(span_start, span_start + 7 * _DAY_WORD)
         case "weekend":
-            start = monday + 5 * _DAY_WORD if is_this else monday - 2 * _DAY_WORD
-            return _make_span(start, start + 2 * _DAY_WORD)
+            span_start = monday + 5 * _DAY_WORD if is_this else monday - 2 * _DAY_WORD
+            return _make_span(span_start, span_start + 2 * _DAY_WORD)
         case "month":
-            first = today.replace(day=1)
+            period_start = today.replace(day=1)
             return (
-                _make_span(first, _next_month(first))
+                _make_span(period_start, _next_month(period_start))
                 if is_this
-                else _make_span((first - _DAY_WORD).replace(day=1), first)
+                else _make_span((period_start - _DAY_WORD).replace(day=1), period_start)
             )
         case _:
-            first = date(today.year if is_this else today.year - 1, 1, 1)
-            return _make_span(first, date(first.year + 1, 1, 1))
+            period_start = date(today.year if is_this else today.year - 1, 1, 1)
+            return _make_span(period_start, date(period_start.year + 1, 1, 1))
 
 
 def _season_end(start: date) -> date:
@@ -401,18 +408,18 @@ def _season_end(start: date) -> date:
     return date(start.year + (month > 12), month - 12 if month > 12 else month, 1)
 
 
-def _next_month(first: date) -> date:
-    return (first + 31 * _DAY_WORD).replace(day=1)
+def _next_month(month_start: date) -> date:
+    return (month_start + 31 * _DAY_WORD).replace(day=1)
 
 
-def _make_span(start: date, end: date, worth: float = 1.0) -> TimeSpan:
-    return TimeSpan(_day_instant(start), _day_instant(end), worth)
+def _make_span(start: date, end: date, nearness: float = 1.0) -> TimeSpan:
+    return TimeSpan(_day_instant(start), _day_instant(end), nearness)
 
 
 def _day_instant(day: date) -> int:
-    moment = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
+    epoch_ms = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
     # A span at the edge of the calendar must not exceed the times that can be stored.
-    return min(max(moment, limits.EARLIEST_MS), limits.LATEST_MS)
+    return min(max(epoch_ms, limits.EARLIEST_MS), limits.LATEST_MS)
 
 
 class AnchorSide(StrEnum):
@@ -452,15 +459,17 @@ _UNIT_DAYS: Final = {"day": 1, "week": 7, "month": 31, "year": 366}
 _BEFORE_EVENT: Final = frozenset({"before", "prior to", "until"})
 
 
-def anchor_in(text: str, lowered: str, /) -> TimeAnchor | None:
-    """Return the event by which `text`, lower-cased in `lowered`, names a time; None if it names none."""
-    if not any(sign in lowered for sign in _SIGNS):
+def anchor_in(text: str, lowered_text: str, /) -> TimeAnchor | None:
+    """Return the event by which `text`, lower-cased in `lowered_text`, names a time; None if it names none."""
+    if not any(sign in lowered_text for sign in _SIGNS):
         return None
-    match = _ANCHOR.search(text)
-    if match is None:
+    anchor_match = _ANCHOR.search(text)
+    if anchor_match is None:
         return None
-    side = AnchorSide.BEFORE if match["side"].lower() in _BEFORE_EVENT else AnchorSide.AFTER
-    return TimeAnchor(match["what"], side, max(_REACH_MS, _anchor_distance(match["count"], match["unit"])))
+    side = AnchorSide.BEFORE if anchor_match["side"].lower() in _BEFORE_EVENT else AnchorSide.AFTER
+    return TimeAnchor(
+        anchor_match["what"], side, max(_REACH_MS, _anchor_distance(anchor_match["count"], anchor_match["unit"]))
+    )
 
 
 def spans_of(anchor: TimeAnchor, at: Instant, /) -> tuple[TimeSpan, TimeSpan]:
@@ -478,5 +487,5 @@ def _anchor_distance(count: str | None, unit: str | None) -> int:
     """Return the distance from the anchor in milliseconds plus half of it, because people say round numbers."""
     if count is None or unit is None:
         return 0
-    many = int(count) if count.isdigit() else COUNTS.get(count.lower(), 1)
-    return min(many, _MOST_AWAY) * _UNIT_DAYS[unit.lower()] * DAY_MS * 3 // 2
+    unit_count = int(count) if count.isdigit() else COUNTS.get(count.lower(), 1)
+    return min(unit_count, _MOST_AWAY) * _UNIT_DAYS[unit.lower()] * DAY_MS * 3 // 2

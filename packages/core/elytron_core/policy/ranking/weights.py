@@ -127,8 +127,8 @@ def weights_for(
             weights = replace(weights, vector=MANY.vector, text_vectors_beside=MANY.text_vectors_beside)
         case _:
             assert_never(encoder)
-    later = {AnswerVersion.LATEST: LATER, AnswerVersion.FIRST: -LATER}.get(question.version)
-    return replace(weights, later=later) if later is not None else weights
+    later_weight = {AnswerVersion.LATEST: LATER, AnswerVersion.FIRST: -LATER}.get(question.version)
+    return replace(weights, later=later_weight) if later_weight is not None else weights
 
 
 def common_scale(points: float, /) -> float:
@@ -194,25 +194,25 @@ _NUMBERS: Final[Mapping[tuple[ModelReach | None, bool], EstimateNumbers]] = Mapp
 """By encoder, and whether a language other than English is involved."""
 
 
-def answer_chance(signs: AnswerSigns, /, *, encoder: ModelReach | None) -> float:
+def answer_chance(answer_signs: AnswerSigns, /, *, encoder: ModelReach | None) -> float:
     """Return the estimate that one of the best hits answers, found with such an encoder."""
-    estimate = _NUMBERS[encoder, signs.is_foreign]
-    return 1.0 / (1.0 + math.exp(-(estimate.intercept + estimate.evidence * signs.evidence)))
+    estimate_numbers = _NUMBERS[encoder, answer_signs.is_foreign]
+    return 1.0 / (1.0 + math.exp(-(estimate_numbers.intercept + estimate_numbers.evidence * answer_signs.evidence)))
 
 
-def hit_scores(signs: AnswerSigns, /, *, encoder: ModelReach | None) -> list[float]:
+def hit_scores(answer_signs: AnswerSigns, /, *, encoder: ModelReach | None) -> list[float]:
     """Return the score of each hit, best first; scores never increase."""
-    chance = answer_chance(signs, encoder=encoder)
-    return [chance * share for share in hit_shares(signs, _NUMBERS[encoder, signs.is_foreign])]
+    chance = answer_chance(answer_signs, encoder=encoder)
+    return [chance * share for share in hit_shares(answer_signs, _NUMBERS[encoder, answer_signs.is_foreign])]
 
 
-def hit_shares(signs: AnswerSigns, estimate: EstimateNumbers, /) -> list[float]:
+def hit_shares(answer_signs: AnswerSigns, estimate: EstimateNumbers, /) -> list[float]:
     """Return for each hit the probability that it answers if one of the best does."""
-    rate = estimate.sharpness * signs.strength
-    weights = [math.exp(-rate * behind) for behind in signs.behind]
+    falloff = estimate.sharpness * answer_signs.strength
+    weights = [math.exp(-falloff * points_behind) for points_behind in answer_signs.behind]
     # Shares are of the compared hits, so that a longer page does not lower them.
-    total = sum(islice(weights, COMPARED))
-    return [1.0 - (1.0 - weight / total) ** estimate.pieces for weight in weights]
+    weight_sum = sum(islice(weights, COMPARED))
+    return [1.0 - (1.0 - weight / weight_sum) ** estimate.pieces for weight in weights]
 
 
 class QueryIntent(StrEnum):
@@ -282,11 +282,11 @@ def lift_strength(strength: float, favour: float, /) -> float:
 
 def query_route(query: str, /) -> PlaneRoute:
     """Return which planes to search for `query`."""
-    slot = _query_slot(query)
-    if slot is not None:
-        return _intent_route(QueryIntent.FACTUAL).model_copy(update={"slot": slot})
-    text, signs = query.lower(), pattern_table("intents")
-    intents = [intent for intent in _SIGNS if signs[intent].search(text)]
+    named_slot = _query_slot(query)
+    if named_slot is not None:
+        return _intent_route(QueryIntent.FACTUAL).model_copy(update={"slot": named_slot})
+    lowered_query, intent_patterns = query.lower(), pattern_table("intents")
+    intents = [intent for intent in _SIGNS if intent_patterns[intent].search(lowered_query)]
     # Signs of two purposes decide for neither.
     return _intent_route(intents[0] if len(intents) == 1 else QueryIntent.MIXED)
 
@@ -299,6 +299,6 @@ def _intent_route(intent: QueryIntent) -> PlaneRoute:
 def _query_slot(query: str) -> str | None:
     if ":" not in query:
         return None
-    kind, sign, topic = query.partition(":")
+    kind, separator, topic = query.partition(":")
     kind, topic = kind.strip().casefold(), facts.topic_key(topic)
-    return f"{kind}:{topic}" if sign and topic and kind in _KINDS else None
+    return f"{kind}:{topic}" if separator and topic and kind in _KINDS else None
