@@ -306,8 +306,8 @@ class ProxyMemory:
             all_records = [each async for each in records.below(namespace)]
             return sorted(all_records, key=lambda each: (each.created_at, each.key))[: max(0, len(all_records) - most)]
 
-        if old := await self._own(caller, surplus):
-            await self._own(caller, lambda: records.erase(old), is_patient=True)
+        if surplus_records := await self._own(caller, surplus):
+            await self._own(caller, lambda: records.erase(surplus_records), is_patient=True)
 
     def _records(self, caller: ProxyCaller) -> RuntimeRecords:
         """Return the runtime's own records in the caller's space, which no call of a caller writes."""

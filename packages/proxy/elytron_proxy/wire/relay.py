@@ -93,7 +93,11 @@ class EventGate:
         search_from = max(0, len(self._partial_event) - _LONGEST_END + 1)
         self._partial_event += chunk
         end = max(
-            (at + len(mark) for mark in self._ends if (at := self._partial_event.rfind(mark, search_from)) >= 0),
+            (
+                position + len(mark)
+                for mark in self._ends
+                if (position := self._partial_event.rfind(mark, search_from)) >= 0
+            ),
             default=0,
         )
         if end:
@@ -101,15 +105,15 @@ class EventGate:
         if len(self._partial_event) - end > self._limit:
             end = len(self._partial_event)
             self.is_between = False
-        passed = bytes(self._partial_event[:end])
+        complete_events = bytes(self._partial_event[:end])
         del self._partial_event[:end]
-        return passed
+        return complete_events
 
     def rest(self) -> bytes:
         """Return the bytes that waited for the end of their event."""
-        rest = bytes(self._partial_event)
+        partial_event = bytes(self._partial_event)
         self._partial_event.clear()
-        return rest
+        return partial_event
 
 
 @dataclass(slots=True)
@@ -191,10 +195,10 @@ class StreamCopy:
 
     def end(self, *, is_clean: bool) -> bool:
         """Parse the end of the bytes: an answer without its end is cut. Return whether the last event was whole."""
-        before = self.answer.witness.event_count
+        count_before = self.answer.witness.event_count
         self.answer.take(self._parser.end(is_clean=is_clean) if self._parser is not None else ())
         self._parser = None
-        return self.answer.witness.event_count > before
+        return self.answer.witness.event_count > count_before
 
 
 class StreamRelay:
@@ -213,9 +217,9 @@ class StreamRelay:
 
     def feed(self, chunk: bytes, /) -> bytes:
         """Return the bytes to forward."""
-        clean = self._mask.feed(chunk)
-        self._copy.feed(clean)
-        return self._gate.feed(clean)
+        masked_chunk = self._mask.feed(chunk)
+        self._copy.feed(masked_chunk)
+        return self._gate.feed(masked_chunk)
 
     def refuse(self, refusal: CallRefusal, /) -> bytes | None:
         """Return the dialect's own error in place of the rest; None: no error can be sent within an event."""
@@ -228,17 +232,17 @@ class StreamRelay:
         """
         tail = self._mask.end()
         self._copy.feed(tail)
-        passed = self._gate.feed(tail)
+        passed_tail = self._gate.feed(tail)
         has_whole_rest = self._copy.end(is_clean=not is_broken)
         if self.answer.failed is not FailureReason.CUT:
-            return passed + self._gate.rest() if self.answer.is_whole or not is_broken else None
+            return passed_tail + self._gate.rest() if self.answer.is_whole or not is_broken else None
         if not self._gate.is_between:
             return None
-        rest = self._gate.rest()
+        gate_rest = self._gate.rest()
         ending = b"\n" if self._dialect.has_lines else b"\n\n"
         return (
-            passed
-            + (rest + ending if has_whole_rest and rest else b"")
+            passed_tail
+            + (gate_rest + ending if has_whole_rest and gate_rest else b"")
             + self._dialect.cut(refusal, self.answer.witness)
         )
 
@@ -267,11 +271,11 @@ class WholeCopy:
         if self.is_over:
             return
         self.is_over = True
-        whole = bytes(self._body)
+        body = bytes(self._body)
         self._body.clear()
-        answer = fields_of(whole)
+        answer_fields = fields_of(body)
         # Some servers send a stream under the media type of a whole answer.
-        stream = whole if answer is None else self._dialect.streamed(answer)
+        stream = body if answer_fields is None else self._dialect.streamed(answer_fields)
         self.answer.take(parse_answer(self._dialect.parser(self.answer.witness), (stream,)))
 
 
@@ -364,8 +368,8 @@ class AnswerPassage:
         """Send the head of the answer, without the header of that name."""
         if self.is_left:
             return
-        dropped = {without, *names.dropped_headers(response)}
-        pairs = names.client_headers(response.headers.multi_items(), keys=self._upstreams.keys, without=dropped)
+        dropped_names = {without, *names.dropped_headers(response)}
+        pairs = names.client_headers(response.headers.multi_items(), keys=self._upstreams.keys, without=dropped_names)
         await self._send(
             {
                 "type": "http.response.start",
