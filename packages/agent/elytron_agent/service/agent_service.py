@@ -231,9 +231,9 @@ class AgentService:
             self.turn_service.resume(user, agent)
             return
         # A turn may have ended just now, and its process may be about to log that.
-        before = self.context.clock.now() - round(TURN_SETTLE_S * 1000)
+        settled_before = self.context.clock.now() - round(TURN_SETTLE_S * 1000)
         for turn in await self.log(user).open_turns():
-            if turn.thread == agent.name and turn.at < before:
+            if turn.thread == agent.name and turn.at < settled_before:
                 await self.turn_service.log_end(user, agent, turn.run_id)
 
     async def look_at_all(self, user: UserAgents, /) -> None:

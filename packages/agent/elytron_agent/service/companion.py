@@ -187,8 +187,8 @@ class UserAgents:
         record = await self.records.get(_config_place(), CONFIG)
         if record is None:
             raise NotFound(what="agent", name=MAIN, way_out="create it with POST /v1/agent/init")
-        stored = StoredCompanion.model_validate(record.value)
-        return KnownAgent(stored.id, MAIN, stored, record.version)
+        stored_companion = StoredCompanion.model_validate(record.value)
+        return KnownAgent(stored_companion.id, MAIN, stored_companion, record.version)
 
     async def enabled(self) -> KnownAgent:
         """Return the main agent. Raises NotFound, AgentDisabled if its user disabled it."""
@@ -289,14 +289,14 @@ class UserAgents:
         """Change the given settings and return all. Raises InvalidInput for an unknown model, NotFound."""
         models = tuple(map(shown_model, self.settings.models))
         if change.model and change.model not in models:
-            there = ", ".join(models)
-            raise InvalidInput(field="model", problem=f"is not one of this server's models: use {there}")
+            model_names = ", ".join(models)
+            raise InvalidInput(field="model", problem=f"is not one of this server's models: use {model_names}")
         changes = {name: value for name, value in change if value is not None}
         # An empty text resets a setting to the server's default.
-        updates = {name: value if value != "" else None for name, value in changes.items()}
+        field_updates = {name: value if value != "" else None for name, value in changes.items()}
         while True:
             main = await self.main()
-            companion = main.stored.model_copy(update=updates)
+            companion = main.stored.model_copy(update=field_updates)
             try:
                 await self.records.put(
                     _config_place(), CONFIG, _stored_form(companion), text="an agent", expected_version=main.version
@@ -360,18 +360,18 @@ def config_of(agent: KnownAgent, settings: ServiceSettings, /) -> AgentConfig:
     """Return the effective settings of an agent with the server's defaults."""
     stored = agent.stored
     model = settings.model_named(stored.model)
-    most = _usual_tokens(model, settings)
-    takes_prompt = stored.optimised_prompt and AgentPart.PROMPT not in settings.off
+    max_tokens = _usual_tokens(model, settings)
+    uses_optimised_prompt = stored.optimised_prompt and AgentPart.PROMPT not in settings.off
     return AgentConfig(
         enabled=stored.enabled,
         model=shown_model(model),
         models=tuple(map(shown_model, settings.models)),
-        system_prompt=stored.system_prompt or (settings.prompt if takes_prompt else None),
-        max_context_tokens=min(stored.max_context_tokens or most, most),
+        system_prompt=stored.system_prompt or (settings.prompt if uses_optimised_prompt else None),
+        max_context_tokens=min(stored.max_context_tokens or max_tokens, max_tokens),
         compaction_threshold=stored.compaction_threshold or turn_limits.COMPACTION_THRESHOLD,
         tools=stored.tools and AgentPart.TOOLS not in settings.off,
         compaction=stored.compaction and AgentPart.COMPACTION not in settings.off,
-        optimised_prompt=takes_prompt,
+        optimised_prompt=uses_optimised_prompt,
         version=agent.version,
     )
 

@@ -134,8 +134,10 @@ class RuntimeStrategy:
         return context.block or None
 
     def _turn_memory(self, conversation: str) -> TurnMemory:
-        own = self._memory.scope
-        scope = own.model_copy(update={"conversation": conversation}) if isinstance(own, Scope) else None
+        memory_scope = self._memory.scope
+        scope = (
+            memory_scope.model_copy(update={"conversation": conversation}) if isinstance(memory_scope, Scope) else None
+        )
         return TurnMemory(self._memory.operate, scope)
 
 

@@ -38,15 +38,15 @@ EVENTS_RETRY_MS: Final = 2_000
 async def _agent_usage(call: AgentCall) -> Value:
     """Return the usage of the last day, from the turns whose ends are in the log."""
     await call.user.enabled()
-    since = Instant(call.service.context.clock.now() - limits.EVENTS_KEPT_S * 1000)
+    oldest_instant = Instant(call.service.context.clock.now() - limits.EVENTS_KEPT_S * 1000)
     _, entries = await call.service.log(call.user).after(0)
-    failed = sum(entry.kind is AgentEventKind.ERROR for entry in entries)
-    ends = [entry for entry in entries if entry.kind is AgentEventKind.DONE]
-    usages = [entry.usage for entry in ends if entry.usage is not None]
+    failed_count = sum(entry.kind is AgentEventKind.ERROR for entry in entries)
+    end_entries = [entry for entry in entries if entry.kind is AgentEventKind.DONE]
+    usages = [entry.usage for entry in end_entries if entry.usage is not None]
     return AgentUsage(
-        since=since,
-        turns=len(ends) + failed,
-        failed=failed,
+        since=oldest_instant,
+        turns=len(end_entries) + failed_count,
+        failed=failed_count,
         steps=sum(usage.steps for usage in usages),
         calls=sum(usage.calls for usage in usages),
         input_tokens=sum(usage.input_tokens for usage in usages),
@@ -87,13 +87,13 @@ async def _user_events(
     Events of this process arrive immediately; those of others are polled.
     """
     log, loop = service.log(user), asyncio.get_running_loop()
-    look_at = loop.time()
+    next_look_s = loop.time()
     while True:
         # Read this before checking, so that no commit in between is missed.
-        changed = service.context.commits.next(user.space)
-        if loop.time() >= look_at:
+        commit_event = service.context.commits.next(user.space)
+        if loop.time() >= next_look_s:
             await service.look_at_all(user)
-            look_at = loop.time() + EVENTS_LOOK_S
+            next_look_s = loop.time() + EVENTS_LOOK_S
         gap, entries = await log.after(place)
         if gap is not None:
             data = AgentEventData(first=gap.first, last=gap.last, reason=gap.reason)
@@ -108,7 +108,7 @@ async def _user_events(
         if gap is None and not entries:
             try:
                 async with asyncio.timeout(EVENTS_POLL_S):
-                    await changed.wait()
+                    await commit_event.wait()
             except TimeoutError:
                 continue
 
@@ -160,10 +160,10 @@ async def _make_push(call: AgentCall) -> Value:
     push = await repository.add(await call.body(PushRequest))
     if push.type == "web_push":
         return _push_answer(push)
-    keys = {
+    push_keys = {
         name: (await repository.secret(push, purpose)).hex() for name, purpose in (("key", "seal"), ("secret", "sign"))
     }
-    return _push_answer(push).model_copy(update=keys)
+    return _push_answer(push).model_copy(update=push_keys)
 
 
 async def _get_push_key(call: AgentCall) -> Value:

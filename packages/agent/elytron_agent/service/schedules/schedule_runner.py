@@ -138,17 +138,24 @@ class ScheduleRunner:
         run = stored.current
         if run is None or run.state is not RunState.RUNNING or run.run_id is None:
             return False
-        main = await user.main()
-        agent = main if stored.agent_id == main.id else await user.subagent(stored.agent_id, main=main)
-        end = await self._turn_service.settle(user, agent, run.run_id)
-        return end is not None and end.reason in ANSWERS
+        main_agent = await user.main()
+        agent = (
+            main_agent if stored.agent_id == main_agent.id else await user.subagent(stored.agent_id, main=main_agent)
+        )
+        end_event = await self._turn_service.settle(user, agent, run.run_id)
+        return end_event is not None and end_event.reason in ANSWERS
 
     async def _attempt(self, work: DueRun, beat: Beat) -> None:
-        repository, due_time, words = work.repository, work.time, work.schedule.words
-        stored = await repository.change(due_time.schedule, lambda each: _begin_run(each, due_time))
+        repository, due_time, schedule_words = work.repository, work.time, work.schedule.words
+        stored = await repository.change(
+            due_time.schedule, lambda stored_schedule: _begin_run(stored_schedule, due_time)
+        )
         run = stored.current
         assert run is not None
-        text = f"A schedule is due: {words.name or 'no name'}. Do this now, and write to the user:\n{words.task}"
+        text = (
+            f"A schedule is due: {schedule_words.name or 'no name'}. Do this now, and write to the user:"
+            f"\n{schedule_words.task}"
+        )
 
         async def is_wanted() -> bool:
             # Another process may have given up this run while it waited for its thread.
@@ -166,42 +173,44 @@ class ScheduleRunner:
                 # This process lost the thread. Another one continues the run, and the next attempt finds its end.
                 raise ModelUnavailable("another process runs the turn of a schedule: its end will be checked again")
             is_done = record.end.reason in ANSWERS
-        at = self._context.clock.now()
+        ended_at = self._context.clock.now()
         if is_done:
             await repository.advance(
-                due_time.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": at})
+                due_time.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": ended_at})
             )
             return
         code = (end.data.code if end is not None else None) or "internal"
         if code == SpaceLocked.key:
             raise SpaceLocked(space=work.user.space)
         if code in _AGAIN and run.attempts < core_limits.JOB_ATTEMPTS:
-            failed = run.model_copy(update={"state": RunState.RETRY, "error": code})
-            await repository.change(due_time.schedule, lambda each: each.model_copy(update={"current": failed}))
+            failed_run = run.model_copy(update={"state": RunState.RETRY, "error": code})
+            await repository.change(
+                due_time.schedule, lambda stored_schedule: stored_schedule.model_copy(update={"current": failed_run})
+            )
             raise ModelUnavailable("the turn of a schedule failed: it will be retried")
-        failed = run.model_copy(update={"state": RunState.FAILED, "ended_at": at, "error": code})
-        await repository.advance(due_time.schedule, failed)
+        failed_run = run.model_copy(update={"state": RunState.FAILED, "ended_at": ended_at, "error": code})
+        await repository.advance(due_time.schedule, failed_run)
 
     @staticmethod
     async def _ended(events: AsyncGenerator[FeedEvent], beat: Beat) -> FeedEvent | None:
         """Return the last event of a turn, renewing the lease meanwhile."""
-        last: FeedEvent | None = None
+        last_event: FeedEvent | None = None
         async with aclosing(events):
-            coming = asyncio.ensure_future(anext(events))
+            next_event = asyncio.ensure_future(anext(events))
             try:
                 while True:
-                    await asyncio.wait({coming}, timeout=SCHEDULE_BEAT_S)
-                    if not coming.done():
+                    await asyncio.wait({next_event}, timeout=SCHEDULE_BEAT_S)
+                    if not next_event.done():
                         await beat()
                         continue
                     try:
-                        last = coming.result()
+                        last_event = next_event.result()
                     except StopAsyncIteration:
-                        return last
-                    coming = asyncio.ensure_future(anext(events))
+                        return last_event
+                    next_event = asyncio.ensure_future(anext(events))
             finally:
-                coming.cancel()
-                await asyncio.gather(coming, return_exceptions=True)
+                next_event.cancel()
+                await asyncio.gather(next_event, return_exceptions=True)
 
     def _user(self, space: SpaceId) -> UserAgents:
         return UserAgents(self._context, space, self._settings, caller="schedule")
@@ -246,7 +255,7 @@ class ScheduleArguments(ToolArguments):
     @property
     def rule(self) -> ScheduleRule:
         """Return the rule. Raises InvalidInput unless exactly one is given."""
-        if sum(choice is not None for choice in (self.at, self.time, self.every_minutes, self.cron)) != 1:
+        if sum(time_choice is not None for time_choice in (self.at, self.time, self.every_minutes, self.cron)) != 1:
             raise InvalidInput(field="at", problem="or time, every_minutes, cron: set one of them")
         if self.at is not None:
             return OneOffRule(at=self.at)
@@ -298,9 +307,11 @@ def schedule_tools(user: UserAgents, agent: KnownAgent, /) -> Sequence[Tool]:
             return ToolAnswer(text="There is no schedule with this id. `list_schedules` shows ids.", is_error=True)
         return ToolAnswer(text=f"Cancelled: {schedule.words.name or schedule.words.task}")
 
-    about = "Do something later, once or repeatedly: a turn starts at that time. Only if the user asks for it."
+    tool_description = (
+        "Do something later, once or repeatedly: a turn starts at that time. Only if the user asks for it."
+    )
     return (
-        typed_tool("schedule_task", about, ScheduleArguments, make, may_repeat=True),
+        typed_tool("schedule_task", tool_description, ScheduleArguments, make, may_repeat=True),
         typed_tool("list_schedules", "List the schedules.", NoArguments, show, read_only=True),
         typed_tool("cancel_schedule", "Cancel a schedule.", CancelArguments, end, may_repeat=True),
     )
@@ -315,9 +326,9 @@ async def _schedule_refusal(user: UserAgents, agent: KnownAgent, run: str, task:
         return "A turn started by a schedule cannot create another. Ask the user."
     if record.input.is_outside or any(result.is_outside and not result.is_error for result in record.results):
         return "This turn read text from outside, which may not create a schedule. Have the user ask for it."
-    words = [record.input.text, *(turn.input.text for turn in await _turns_before(user, agent, run))]
+    user_texts = [record.input.text, *(turn.input.text for turn in await _turns_before(user, agent, run))]
     analyser = _text_analyser()
-    user_terms = {term for text in words for term in analyser.terms(text)}
+    user_terms = {term for text in user_texts for term in analyser.terms(text)}
     if user_terms.intersection(analyser.terms(task)):
         return None
     return (
@@ -333,8 +344,8 @@ def _text_analyser() -> TextAnalyser:
 async def _turns_before(user: UserAgents, agent: KnownAgent, run: str) -> list[RunRecord]:
     """Return the last two earlier turns that the user started."""
     records: list[RunRecord] = []
-    for earlier in reversed(await user.window(agent)):
-        record = await user.run_record(agent, earlier) if earlier != run else None
+    for earlier_run in reversed(await user.window(agent)):
+        record = await user.run_record(agent, earlier_run) if earlier_run != run else None
         if record is not None and record.input.schedule is None:
             records.append(record)
         if len(records) == 2:
