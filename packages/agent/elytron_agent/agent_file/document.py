@@ -103,11 +103,13 @@ def read_agent_file(content: bytes | str | Mapping[str, Any], /) -> AgentFile:
             raise InvalidInput(field="agents", problem="name blocks that are not in the file")
     redactions: Counter[str] = Counter()
     # Redact by field name first, because the form of a value does not reveal every credential.
-    clean = cast(
+    clean_document = cast(
         "Json",
         _clean_part({name: _strip_credentials(name, part, redactions) for name, part in document.items()}, redactions),
     )
-    return AgentFile(document=clean, redacted={kind: count for kind, count in sorted(redactions.items()) if count})
+    return AgentFile(
+        document=clean_document, redacted={kind: count for kind, count in sorted(redactions.items()) if count}
+    )
 
 
 def _parse_document(content: bytes | str) -> Json:
@@ -344,7 +346,7 @@ class ImportedShell:
 
     async def parts(self) -> AsyncIterator[tuple[str, Json]]:
         """Yield each part with its key, in key order."""
-        records = [each async for each in self._records.below(self._namespace)]
-        for each in sorted(records, key=attrgetter("key")):
-            assert isinstance(each.value, dict)
-            yield each.key, each.value
+        records = [record async for record in self._records.below(self._namespace)]
+        for record in sorted(records, key=attrgetter("key")):
+            assert isinstance(record.value, dict)
+            yield record.key, record.value

@@ -212,26 +212,26 @@ async def _thread_messages(
             or turn.lifecycle is not TurnLifecycle.ACTIVE
         ):
             continue
-        place = turn.metadata.get("place") if turn.metadata.get("source") == SOURCE else None
+        file_index = turn.metadata.get("place") if turn.metadata.get("source") == SOURCE else None
         json_pieces = [item.body for item in turn.items if (item.kind, item.issuer) == (MESSAGE, ISSUER)]
-        if json_pieces and isinstance(place, int):
-            messages_by_place[place] = json.loads("".join(json.loads(piece) for piece in json_pieces))
+        if json_pieces and isinstance(file_index, int):
+            messages_by_place[file_index] = json.loads("".join(json.loads(piece) for piece in json_pieces))
             continue
         turn_messages = [
             _new_message(message, agent_id, turn.recorded_at)
             for message in turn.messages
             if message.text and message.role is not EvidenceRole.SYSTEM
         ]
-        if isinstance(place, int) and turn_messages:
-            messages_by_place[place] = turn_messages[0]
+        if isinstance(file_index, int) and turn_messages:
+            messages_by_place[file_index] = turn_messages[0]
         else:
             new_messages += turn_messages
-    file_messages = [messages_by_place[place] for place in sorted(messages_by_place)]
+    file_messages = [messages_by_place[file_index] for file_index in sorted(messages_by_place)]
     used_ids = {str(message.get("id")) for message in file_messages}
     free_ids = (
-        f"message-{place}"
-        for place in range(len(file_messages) + len(new_messages) + 1)
-        if f"message-{place}" not in used_ids
+        f"message-{file_index}"
+        for file_index in range(len(file_messages) + len(new_messages) + 1)
+        if f"message-{file_index}" not in used_ids
     )
     return [
         message if message["id"] else message | {"id": next(free_ids)} for message in (*file_messages, *new_messages)
@@ -469,10 +469,12 @@ def _block_draft(label: str, value: str, element: Json) -> BlockDraft:
 
 def _message_turn(place: int, message: Json) -> TurnDraft | None:
     """Return a message with text as a turn whose content is untrusted, or None if it has no text."""
-    role, words = role_of(message), strip_own_output(words_of(message)).text[: core_limits.MESSAGE_CHARS]
-    if role is None or similarity.is_blank(words):
+    role, message_text = role_of(message), strip_own_output(words_of(message)).text[: core_limits.MESSAGE_CHARS]
+    if role is None or similarity.is_blank(message_text):
         return None
-    turn_message = Message(role=role, text=words, at=moment_of(message), authority=EvidenceAuthority.EXTERNAL_CONTENT)
+    turn_message = Message(
+        role=role, text=message_text, at=moment_of(message), authority=EvidenceAuthority.EXTERNAL_CONTENT
+    )
     return TurnDraft(
         messages=(turn_message,),
         host_id=f"agent file {place}",

@@ -422,8 +422,8 @@ def _label_of(path: str) -> str:
 
 def _files_below(files: Mapping[str, MemoryBlock], label: str) -> dict[str, MemoryBlock]:
     """Return the files in a folder, by their relative paths."""
-    start = f"{label}/" if label else ""
-    return {name.removeprefix(start): block for name, block in files.items() if name.startswith(start)}
+    label_prefix = f"{label}/" if label else ""
+    return {name.removeprefix(label_prefix): block for name, block in files.items() if name.startswith(label_prefix)}
 
 
 def _taken_files(files: Mapping[str, MemoryBlock], label: str) -> list[MemoryBlock]:

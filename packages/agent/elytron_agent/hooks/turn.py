@@ -78,17 +78,17 @@ def arrange_messages(host: Sequence[HostMessage], latest: int, /) -> ArrangedMes
     leading_count = next(
         (index for index, message in enumerate(host) if message.role not in chat_messages.SYSTEM), len(host)
     )
-    system: list[HostMessage] = []
-    history: list[HostMessage] = []
-    current: list[HostMessage] = []
+    system_messages: list[HostMessage] = []
+    history_messages: list[HostMessage] = []
+    current_messages: list[HostMessage] = []
     for index, message in enumerate(host):
         if _is_ours(message):
             continue
         if message.role == "system" or index < leading_count:
-            system.append(message)
+            system_messages.append(message)
         else:
-            (history if index < latest else current).append(message)
-    return ArrangedMessages(tuple(system), tuple(history), tuple(current))
+            (history_messages if index < latest else current_messages).append(message)
+    return ArrangedMessages(tuple(system_messages), tuple(history_messages), tuple(current_messages))
 
 
 class HookContext:

@@ -215,11 +215,11 @@ class HookWindow(Value):
         Calls come only with their results.
         """
         groups: list[ItemGroup] = []
-        room = limit
+        free_count = limit
         for group in reversed(self.groups):
             items = paired_items(item for item in group.items if item.identity not in host_identities)
-            room -= len(items)
-            if room < 0:
+            free_count -= len(items)
+            if free_count < 0:
                 break
             if items:
                 groups.append(group.model_copy(update={"items": items}))

@@ -315,24 +315,24 @@ class AgentRun:
         may_have_called, self.may_have_called = self.may_have_called, False
         results: list[CallResult | None] = []
         invocations: list[Callable[[], Coroutine[Any, Any, CallResult]]] = []
-        for place in places:
-            call = last_reply.calls[place]
+        for call_place in places:
+            call = last_reply.calls[call_place]
             parsed_call = read_call(call, self.tools)
             call_limit, call_count = self.agent.settings.budget.calls, self.record.usage.calls + len(results)
             has_room = call_limit is None or call_count < call_limit
-            result = _result_unmade(parsed_call, last_reply, place, has_room=has_room)
+            result = _result_unmade(parsed_call, last_reply, call_place, has_room=has_room)
             if result is None:
-                result = await self._admitted(call, place, may_have_called=may_have_called)
+                result = await self._admitted(call, call_place, may_have_called=may_have_called)
             results.append(result)
             if result is None:
                 yield ToolCalled(step=last_reply.step, call=call.id, tool=call.name, arguments=call.arguments)
-                key = CallKey(self.record.input.run, last_reply.step, str(place), self.agent.thread.name)
+                key = CallKey(self.record.input.run, last_reply.step, str(call_place), self.agent.thread.name)
                 timeout_s = self.deadline.timeout_s(self.agent.settings.budget.tool_seconds)
                 tool = self.tools[call.name]
-                invocations.append(partial(make_call, tool, parsed_call, key, place=place, timeout_s=timeout_s))
+                invocations.append(partial(make_call, tool, parsed_call, key, place=call_place, timeout_s=timeout_s))
         is_acting = any(
-            result is None and not self.tools[last_reply.calls[place].name].read_only
-            for place, result in zip(places, results, strict=True)
+            result is None and not self.tools[last_reply.calls[call_place].name].read_only
+            for call_place, result in zip(places, results, strict=True)
         )
         if is_acting:
             # Everything before a call that must not be repeated is stored before the call is made.

@@ -128,16 +128,16 @@ logger = logging.getLogger(__name__)
 
 def end_of(record: RunRecord, /) -> RunEnded:
     """Return the RunEnded event of a run that is over."""
-    end = record.end
-    assert end is not None
+    run_end = record.end
+    assert run_end is not None
     return RunEnded(
         run=record.input.run,
-        reason=end.reason,
+        reason=run_end.reason,
         text=record.text,
-        problem=end.problem,
-        usage=end.usage,
-        turn=end.turn,
-        calls=record.open_calls if end.reason is StopReason.HANDED else (),
+        problem=run_end.problem,
+        usage=run_end.usage,
+        turn=run_end.turn,
+        calls=record.open_calls if run_end.reason is StopReason.HANDED else (),
     )
 
 

@@ -357,10 +357,10 @@ class ShownPart:
         for result in record.results:
             if excess_bytes <= 0:
                 break
-            place = (result.step, result.place)
+            result_place = (result.step, result.place)
             saved_bytes = len(self._whole(result, record.input.run).text.encode()) - len(_result_line(result).encode())
-            if place not in away_places and saved_bytes > 0 and (with_last or result.step < last_step):
-                away_places.add(place)
+            if result_place not in away_places and saved_bytes > 0 and (with_last or result.step < last_step):
+                away_places.add(result_place)
                 excess_bytes -= saved_bytes
         return replace(self, away=frozenset(away_places))
 
@@ -369,10 +369,10 @@ class ShownPart:
         return replace(self, first=self.first + 1) if self.first < len(record.replies) else None
 
     def _whole(self, result: CallResult, run: str) -> ToolResult:
-        place = (result.step, result.place)
-        if place not in self.results:
-            self.results[place] = shown_result(result, run)
-        return self.results[place]
+        result_place = (result.step, result.place)
+        if result_place not in self.results:
+            self.results[result_place] = shown_result(result, run)
+        return self.results[result_place]
 
     def _result_message(self, result: CallResult, run: str) -> Message:
         whole_result = self._whole(result, run)
@@ -413,8 +413,8 @@ def _result_id(result: CallResult) -> str:
 
 
 def _result_line(result: CallResult) -> str:
-    size = f"{len(result.text):,} characters"
-    return f"[`{result.tool}`: {size}, archived; `{READ_RESULT}` reads them, id {_result_id(result)}]"
+    size_text = f"{len(result.text):,} characters"
+    return f"[`{result.tool}`: {size_text}, archived; `{READ_RESULT}` reads them, id {_result_id(result)}]"
 
 
 def _result_page(result: CallResult, offset: int) -> str:

@@ -99,7 +99,9 @@ class SubagentRepository:
         Raises LimitExceeded.
         """
         subagents = await self.list()
-        if len(subagents) >= MAX_SUBAGENTS and all(each.name != subagent.name for each in subagents):
+        if len(subagents) >= MAX_SUBAGENTS and all(
+            known_subagent.name != subagent.name for known_subagent in subagents
+        ):
             raise LimitExceeded(what="subagents per agent", limit=MAX_SUBAGENTS, found=len(subagents) + 1)
         value = subagent.model_dump(mode="json")
         try:
@@ -124,11 +126,11 @@ class SubagentRepository:
 
     async def list(self, *, created_by: SubagentCreator | None = None) -> tuple[Subagent, ...]:
         """Return the subagents by name; with `created_by`, only those by that creator."""
-        subagents = [Subagent.model_validate(each.value) async for each in self._records.below(self._namespace)]
+        subagents = [Subagent.model_validate(record.value) async for record in self._records.below(self._namespace)]
         return tuple(
-            each
-            for each in sorted(subagents, key=attrgetter("name"))
-            if created_by is None or each.created_by is created_by
+            record
+            for record in sorted(subagents, key=attrgetter("name"))
+            if created_by is None or record.created_by is created_by
         )
 
 

@@ -90,15 +90,15 @@ class EmbeddingStore:
         Raises InvalidInput, LimitExceeded, RateLimited.
         """
         await self._embedder()
-        size = len(request.text.encode("utf-8", "surrogatepass"))
-        _require_bytes("text", size, TEXT_BYTES)
+        text_bytes = len(request.text.encode("utf-8", "surrogatepass"))
+        _require_bytes("text", text_bytes, TEXT_BYTES)
         if similarity.is_blank(request.text):
             raise InvalidInput(field="text", problem="contains no words")
         if request.source_type == MESSAGE:
             raise InvalidInput(field="source_type", problem=_MESSAGES_GO_OTHERWISE)
         for name in sorted(_RESERVED & request.metadata.keys()):
             raise InvalidInput(field=f"metadata.{name}", problem="is reserved for the server: choose another name")
-        row_bytes = size + self._parts.ledger.vector_bytes
+        row_bytes = text_bytes + self._parts.ledger.vector_bytes
         await self._parts.ledger.take(self._space, row_bytes)
         is_new = False
         try:
@@ -329,7 +329,7 @@ class EmbeddingStore:
 
 
 def _row_answer(row: EmbeddingRow, kind: VectorKind, created_at: Instant | None) -> EmbeddingAnswer:
-    is_embedded = any((each.model, each.dimension) == kind for each in row.vectors)
+    is_embedded = any((vector.model, vector.dimension) == kind for vector in row.vectors)
     return EmbeddingAnswer(
         id=row.id,
         source_type=row.source_type,

@@ -176,9 +176,9 @@ def _turn_rows(turn: Turn, ref: DocumentRef, sets: Sequence[VectorSet]) -> Itera
             token_count_of(unit.text),
             len(unit.text.encode("utf-8", "surrogatepass")),
             tuple(
-                StoredVector(each.model, each.dimensions, each.halves_of(text_check))
-                for each in sets
-                if text_check in each.vectors
+                StoredVector(vector_set.model, vector_set.dimensions, vector_set.halves_of(text_check))
+                for vector_set in sets
+                if text_check in vector_set.vectors
             ),
         )
 

@@ -213,10 +213,12 @@ class TableCache:
 
 async def last_entry(store: Store, space: SpaceId, /) -> JournalEntry | None:
     """Return the last entry of a space's journal."""
-    last, page = None, await store.journal(space, after=0, limit=1)
+    latest_entry, page = None, await store.journal(space, after=0, limit=1)
     while page:
         # More entries may have been added since the end was determined.
-        last = page[-1]
-        end_sequence = await end_of(store, space, last.sequence)
-        page = await store.journal(space, after=max(end_sequence - 1, last.sequence), limit=core_limits.PAGE_MAX)
-    return last
+        latest_entry = page[-1]
+        end_sequence = await end_of(store, space, latest_entry.sequence)
+        page = await store.journal(
+            space, after=max(end_sequence - 1, latest_entry.sequence), limit=core_limits.PAGE_MAX
+        )
+    return latest_entry

@@ -103,28 +103,28 @@ class VectorTable:
         """Build the table of these rows."""
         rows: list[EmbeddingRow] = []
         vector_halves: list[bytes] = []
-        others: list[EmbeddingRow] = []
+        other_rows: list[EmbeddingRow] = []
         for row in embedding_rows:
-            row_vector = next((each for each in row.vectors if (each.model, each.dimension) == kind), None)
-            row_without_vectors = row._replace(vectors=tuple(each._replace(halves=b"") for each in row.vectors))
+            row_vector = next((vector for vector in row.vectors if (vector.model, vector.dimension) == kind), None)
+            row_without_vectors = row._replace(vectors=tuple(vector._replace(halves=b"") for vector in row.vectors))
             if row_vector is None:
-                others.append(row_without_vectors)
+                other_rows.append(row_without_vectors)
             else:
                 rows.append(row_without_vectors)
                 vector_halves.append(row_vector.halves)
         matrix = np.frombuffer(b"".join(vector_halves), "<f2").reshape(len(rows), kind.dimension)
-        return cls(kind, rows, matrix.astype(np.float32), others)
+        return cls(kind, rows, matrix.astype(np.float32), other_rows)
 
     def with_turns(self, turns: Collection[str], new_rows: Sequence[EmbeddingRow], /) -> Self:
         """Return the table with `new_rows` replacing all rows of `turns`."""
         remaining_indices = [index for index, row in enumerate(self.rows) if row.turn not in turns]
         new_table = self.of(self.kind, new_rows)
-        others = [row for row in self.others if row.turn not in turns]
+        other_rows = [row for row in self.others if row.turn not in turns]
         rows = [*(self.rows[index] for index in remaining_indices), *new_table.rows]
         matrix = np.concatenate(
             (self.matrix[remaining_indices].reshape(len(remaining_indices), self.kind.dimension), new_table.matrix)
         )
-        return type(self)(self.kind, rows, matrix, [*others, *new_table.others])
+        return type(self)(self.kind, rows, matrix, [*other_rows, *new_table.others])
 
     @staticmethod
     def joined(tables: Sequence["VectorTable"], kind: VectorKind, /) -> "VectorTable":
@@ -225,22 +225,24 @@ def exact_sums(parts: NDArray[np.float64], /) -> Sequence[float]:
         upper_parts = (parts + rounding_power) - rounding_power
         partial_sums.append(upper_parts.sum(axis=1).tolist())
         parts = parts - upper_parts
-    return [math.fsum(each) for each in zip(*partial_sums, strict=True)] if partial_sums else [0.0] * len(parts)
+    return (
+        [math.fsum(row_parts) for row_parts in zip(*partial_sums, strict=True)] if partial_sums else [0.0] * len(parts)
+    )
 
 
 def _reason_of(row: EmbeddingRow, kind: VectorKind) -> str:
     """Return why a row is not compared, as the name of a field of `SkippedRows`."""
-    if any(each.model == kind.model for each in row.vectors):
+    if any(vector.model == kind.model for vector in row.vectors):
         return "other_dimensions"
     return "other_models" if row.vectors else "unembedded"
 
 
 def merged_answers(answers: Iterable[TableAnswer], /, *, limit: int) -> TableAnswer:
     """Combine the answers of several tables."""
-    ranked: list[RankedRow] = []
-    compared_count, skipped = 0, SkippedRows()
+    ranked_rows: list[RankedRow] = []
+    compared_count, skipped_rows = 0, SkippedRows()
     for answer in answers:
-        ranked = sorted([*ranked, *answer.ranked], key=lambda each: each.place)[:limit]
+        ranked_rows = sorted([*ranked_rows, *answer.ranked], key=lambda each: each.place)[:limit]
         compared_count += answer.compared
-        skipped = skipped.plus(answer.skipped)
-    return TableAnswer(ranked, compared_count, skipped)
+        skipped_rows = skipped_rows.plus(answer.skipped)
+    return TableAnswer(ranked_rows, compared_count, skipped_rows)

@@ -211,7 +211,7 @@ class RunRecord(Value):
         messages: list[Message] = []
         for reply in self.replies:
             messages.append(ModelReply(items=reply.items))
-            messages += [shown_result(each, self.input.run) for each in self.results if each.step == reply.step]
+            messages += [shown_result(result, self.input.run) for result in self.results if result.step == reply.step]
             if reply.correction:
                 messages.append(correction_message(reply.correction))
         return tuple(messages)
@@ -245,7 +245,7 @@ class RunRecord(Value):
         if not self.replies:
             return ()
         result_places = {result.place for result in self.results if result.step == self.replies[-1].step}
-        return tuple(call for place, call in enumerate(self.replies[-1].calls) if place not in result_places)
+        return tuple(call for index, call in enumerate(self.replies[-1].calls) if index not in result_places)
 
     @property
     def corrections(self) -> int:
@@ -410,7 +410,7 @@ class RunJournal(ThreadNotes):
         The calls of a reply may be made once it is stored, or once their approval is.
         """
         if documents:
-            await self._put_all([self._draft(run, each) for each in documents])
+            await self._put_all([self._draft(run, document) for document in documents])
 
     async def close(self, run: str, closing: RunClosing, /) -> tuple[RunEnd, int]:
         """Commit the turn, the last documents of its run and the thread. Return the end and the thread's version.
@@ -427,7 +427,7 @@ class RunJournal(ThreadNotes):
         def drafts(turn: str | None, messages: tuple[str, ...], /) -> list[RecordDraft]:
             nonlocal ended
             ended = closing.end.model_copy(update={"turn": turn, "memories": messages})
-            record_drafts = [self._draft(run, each) for each in (*documents, ended)]
+            record_drafts = [self._draft(run, document) for document in (*documents, ended)]
             return record_drafts + ([self._head_draft(*closing.head)] if closing.head is not None else [])
 
         try:
@@ -437,7 +437,9 @@ class RunJournal(ThreadNotes):
                 report = await self._memory.finalize_turn_and_maintain(closing.turn)
                 stored_records = await self._put_all(drafts(report.turn_id, report.message_ids))
             else:
-                record_names = [(copies_of_turn(run, self._agent), _document_key(each)) for each in (*documents, ended)]
+                record_names = [
+                    (copies_of_turn(run, self._agent), _document_key(document)) for document in (*documents, ended)
+                ]
                 record_names += [((AGENTS, self._agent), closing.head[0])] if closing.head is not None else []
                 _, stored_records = await self._records.finalize_turn(closing.turn, record_names, drafts)
         except TurnConflict:
@@ -459,7 +461,9 @@ class RunJournal(ThreadNotes):
         for turn in turns:
             if turn.memories:
                 turns_by_thread.setdefault(run_place(turn.run)[1], {})[turn.memories[0]] = turn
-        missing_by_thread = [await self._gone_in(thread, stored) for thread, stored in turns_by_thread.items()]
+        missing_by_thread = [
+            await self._gone_in(thread, stored_turns) for thread, stored_turns in turns_by_thread.items()
+        ]
         return frozenset(run for missing_runs in missing_by_thread for run in missing_runs)
 
     async def _gone_in(self, thread: str, stored: Mapping[str, WindowTurn]) -> list[str]:
@@ -478,8 +482,8 @@ class RunJournal(ThreadNotes):
         first_turn = report.turns[0].id if report.turns and report.has_more else ""
         return [
             turn.run
-            for place, turn in stored.items()
-            if place >= first_turn and not _is_whole(ledger_turns.get(TurnId(place)), turn)
+            for ledger_id, turn in stored.items()
+            if ledger_id >= first_turn and not _is_whole(ledger_turns.get(TurnId(ledger_id)), turn)
         ]
 
     async def erase_copies(self, thread: str, runs: Iterable[str], /, *, with_summaries: bool) -> None:
@@ -488,7 +492,9 @@ class RunJournal(ThreadNotes):
         if not namespaces:
             return
         namespaces += [COPIES_OF_BLOCKS, *([copies_of_conversation(thread)] if with_summaries else [])]
-        await self._records.erase([each for namespace in namespaces async for each in self._records.below(namespace)])
+        await self._records.erase(
+            [record for namespace in namespaces async for record in self._records.below(namespace)]
+        )
 
     def _copies_namespace(self, thread: str) -> tuple[str, ...]:
         return (*COPIES_OF_BLOCKS, self._agent, thread)
@@ -509,7 +515,9 @@ def in_thread(scope: Scope, thread: str, /) -> Scope:
 
 def run_of_documents(documents: Iterable[Record], /) -> RunRecord | None:
     """Build a run from its documents, or return None if its input is missing."""
-    values: dict[str, Any] = {each.key: each.value for each in documents if not each.key.startswith(MARK)}
+    values: dict[str, Any] = {
+        document.key: document.value for document in documents if not document.key.startswith(MARK)
+    }
     input_value, end_value = values.pop(_INPUT, None), values.pop(_END, None)
     if input_value is None:
         return None
@@ -519,7 +527,7 @@ def run_of_documents(documents: Iterable[Record], /) -> RunRecord | None:
         input=RunInput.model_validate(input_value),
         replies=tuple(StepReply.model_validate(values[key]) for key in value_keys if "." not in key),
         results=tuple(CallResult.model_validate(values[key]) for key in value_keys if "." in key),
-        approvals=tuple(CallApproval.model_validate(each) for each in approval_values),
+        approvals=tuple(CallApproval.model_validate(document) for document in approval_values),
         end=RunEnd.model_validate(end_value) if end_value is not None else None,
     )
 

@@ -93,9 +93,9 @@ class AgentModels:
     def _model(self, model: ChatModel | str) -> ChatModel:
         if not isinstance(model, str):
             return model
-        opened = open_model(model, context_tokens=self._context_tokens)
-        self._opened.append(opened)
-        return opened
+        opened_model = open_model(model, context_tokens=self._context_tokens)
+        self._opened.append(opened_model)
+        return opened_model
 
 
 class ClientPart(Value):
@@ -242,17 +242,19 @@ class ContextSource:
 
         This prevents a withdrawn fact from being shown. If facts could not be read (None), nothing changes.
         """
-        stable = await self.agent.thread.read_stable()
-        if stable is not None and (facts is None or set(stable.facts.splitlines()) <= set(facts.splitlines())):
-            return stable
-        stable = StableContext(
+        stable_context = await self.agent.thread.read_stable()
+        if stable_context is not None and (
+            facts is None or set(stable_context.facts.splitlines()) <= set(facts.splitlines())
+        ):
+            return stable_context
+        stable_context = StableContext(
             blocks=await self._blocks(),
             facts=facts or "",
             mark=self.agent.ids.secret(6).hex(),
             at=self.agent.clock.now(),
         )
-        await self.agent.thread.keep_stable(stable)
-        return stable
+        await self.agent.thread.keep_stable(stable_context)
+        return stable_context
 
     async def turn(self, text: str, preferences: UserPreferences, /, *, strategy_reference: str | None) -> RunContext:
         """Return the context that applies only to this turn."""
@@ -262,7 +264,7 @@ class ContextSource:
         wait_s = agent_settings.recall_deadline_s if self.agent.strategy is None else 0
         budget = TurnBudget(turn_limits.STANDING_CHARS, memories=RECALL_LIMIT, wait_s=wait_s)
         turn_context = await self.agent.turn_memory.before(TurnMessages(current=text, ids=shown_ids), budget)
-        stable, blocks = await self.stable(turn_context.facts), await self._blocks()
+        stable_context, blocks = await self.stable(turn_context.facts), await self._blocks()
         self.first_blocks = None
         await self.agent.thread.read_reactions()
         self.welcome = await self._welcome(preferences.timezone)
@@ -274,7 +276,7 @@ class ContextSource:
             is_first_time=agent_settings.welcomes and is_first_time(head.runs, blocks),
             writes_human=self.memory.writes_human,
             searches=self.memory.searches,
-            changed_blocks=changed_blocks(blocks, stable.blocks),
+            changed_blocks=changed_blocks(blocks, stable_context.blocks),
             wishes=turn_context.wishes,
             recalled=turn_context.recalled,
             note=turn_context.note,
@@ -284,11 +286,11 @@ class ContextSource:
 
     async def parts(self, turn: RunContext, current: WindowTurn, /, *, zone: str, before_history: str) -> ContextParts:
         """Return all parts of a request."""
-        stable, summary = await self.stable(turn.memory.facts), self.agent.thread.summary
+        stable_context, summary = await self.stable(turn.memory.facts), self.agent.thread.summary
         return ContextParts(
             policy=self.policy,
-            stable=stable,
-            summary=summary_text(summary.text, stable.mark) if summary is not None else "",
+            stable=stable_context,
+            summary=summary_text(summary.text, stable_context.mark) if summary is not None else "",
             welcome=self.welcome if summary is None else "",
             window=self.agent.thread.past,
             before_history=before_history,
@@ -310,12 +312,14 @@ class ContextSource:
 
     async def _welcome(self, zone: str) -> str:
         """Return the stored greeting with the person's reactions to it, or "" if there is none."""
-        state = self.agent.thread.state
-        welcome = state.welcome
+        thread_state = self.agent.thread.state
+        welcome = thread_state.welcome
         if welcome is None:
             return ""
         try:
-            welcome_reactions = await self.agent.journal.reactions((WELCOMED,) if WELCOMED in state.reacted else ())
+            welcome_reactions = await self.agent.journal.reactions(
+                (WELCOMED,) if WELCOMED in thread_state.reacted else ()
+            )
         except ElytronError:
             return ""
         return welcome_text(welcome.texts, welcome.at, zone=zone, reactions=welcome_reactions.get(WELCOMED, ()))
@@ -408,7 +412,7 @@ def turn_of(agent: AgentParts, record: RunRecord, reason: StopReason, /) -> Memo
         tool_observations=tuple(_observe_result(result) for result in record.results[: core_limits.TOOL_OBSERVATIONS]),
         external_content_used=bool(outside_results)
         or record.input.is_outside
-        or any(each.role is EvidenceRole.TOOL for each in client_messages),
+        or any(message.role is EvidenceRole.TOOL for message in client_messages),
     )
     return agent.turn_memory.closing_of(delta)
 

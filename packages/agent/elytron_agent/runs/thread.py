@@ -326,19 +326,26 @@ class ThreadQueue:
     async def leave(self, turn: str, /) -> None:
         """Remove a turn once it has the thread. If the store fails, the turn expires on its own."""
         try:
-            await self._change(lambda turns: tuple(each for each in turns if each.id != turn))
+            await self._change(lambda turns: tuple(waiting_turn for waiting_turn in turns if waiting_turn.id != turn))
         except ElytronError:
             return
 
     def _renewed(self, turns: tuple[QueuedTurn, ...], turn: str) -> tuple[QueuedTurn, ...]:
-        return tuple(each.model_copy(update={"until": self._until()}) if each.id == turn else each for each in turns)
+        return tuple(
+            waiting_turn.model_copy(update={"until": self._until()}) if waiting_turn.id == turn else waiting_turn
+            for waiting_turn in turns
+        )
 
     def _until(self) -> Instant:
         return Instant(self._clock.now() + round(limits.LEASE_SECONDS * 1000))
 
     def _alive(self, waiting: WaitingTurns) -> tuple[QueuedTurn, ...]:
         now = self._clock.now()
-        return tuple(each for each in waiting.turns if each.until > now and not is_gone(each.process))
+        return tuple(
+            waiting_turn
+            for waiting_turn in waiting.turns
+            if waiting_turn.until > now and not is_gone(waiting_turn.process)
+        )
 
     async def _read(self) -> tuple[WaitingTurns, int]:
         record = await self._records.get(self._place, _KEY)

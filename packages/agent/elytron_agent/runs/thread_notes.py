@@ -54,8 +54,8 @@ class ThreadNotes:
 
     async def welcome(self, thread: str, /) -> ThreadWelcome | None:
         """Return the greeting, or None if there is none."""
-        notes = await self._read((AGENTS, self._agent, thread), WELCOMED, ThreadWelcome)
-        return notes[0] if notes is not None else None
+        stored_welcome = await self._read((AGENTS, self._agent, thread), WELCOMED, ThreadWelcome)
+        return stored_welcome[0] if stored_welcome is not None else None
 
     async def put_welcome(self, thread: str, texts: tuple[str, ...], /, *, at: Instant) -> ThreadWelcome:
         """Store the greeting if there is none yet, and return the stored one."""
@@ -68,9 +68,9 @@ class ThreadNotes:
 
     async def drop_welcome(self, thread: str, /) -> None:
         """Erase the greeting and its notes."""
-        notes = [each async for each in self._records.below(copies_of_turn(WELCOMED, self._agent))]
-        stored = await self._records.get((AGENTS, self._agent, thread), WELCOMED)
-        await self._records.erase([*notes, *([stored] if stored is not None else [])])
+        notes = [record async for record in self._records.below(copies_of_turn(WELCOMED, self._agent))]
+        stored_welcome = await self._records.get((AGENTS, self._agent, thread), WELCOMED)
+        await self._records.erase([*notes, *([stored_welcome] if stored_welcome is not None else [])])
 
     async def reactions(self, runs: Iterable[str], /) -> dict[str, tuple[WindowReaction, ...]]:
         """Return the person's reactions to messages of `runs`, with an empty tuple for withdrawn ones."""
@@ -91,7 +91,7 @@ class ThreadNotes:
     async def documents(self, run: str, /) -> Sequence[Record]:
         """Return the documents of a run with its notes, by key."""
         name, thread = run_place(run)
-        copy_records = [each async for each in self._records.below(copies_of_turn(name, thread or self._agent))]
+        copy_records = [record async for record in self._records.below(copies_of_turn(name, thread or self._agent))]
         return sorted(copy_records, key=attrgetter("key"))
 
     async def _read(self, namespace: tuple[str, ...], key: str, kind: type[ValueT]) -> tuple[ValueT, int] | None:
@@ -124,9 +124,9 @@ class ThreadNotes:
 def _reactions_in(documents: Sequence[Record]) -> tuple[WindowReaction, ...]:
     """Return the person's reactions among a run's documents."""
     reactions_by_step: dict[int, dict[str, Any]] = {
-        int(each.key.removeprefix(ITEM_MARK)): cast("dict[str, Any]", each.value).get("reaction") or {}
-        for each in documents
-        if each.key.startswith(ITEM_MARK)
+        int(document.key.removeprefix(ITEM_MARK)): cast("dict[str, Any]", document.value).get("reaction") or {}
+        for document in documents
+        if document.key.startswith(ITEM_MARK)
     }
     return tuple(
         WindowReaction(step=step, emoji=reaction["emoji"])

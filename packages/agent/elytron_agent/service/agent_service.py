@@ -102,11 +102,11 @@ class JobService:
                 await self._take_due()
             except ElytronError as error:
                 logger.warning("the jobs of agents could not be checked (%s)", error.key)
-            pause = asyncio.ensure_future(asyncio.sleep(self._poll_s))
+            pause_task = asyncio.ensure_future(asyncio.sleep(self._poll_s))
             try:
-                await asyncio.wait({pause, *self._busy.values()}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({pause_task, *self._busy.values()}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                pause.cancel()
+                pause_task.cancel()
 
     async def _sweep(self, *, repairs: bool) -> None:
         """Find the spaces that have jobs of these kinds."""

@@ -63,13 +63,13 @@ class AgentPool:
 
     async def agent(self, user: UserAgents, known_agent: KnownAgent, /) -> "Agent":
         """Return the agent with its current settings."""
-        place = (user.space, known_agent.id)
+        cache_key = (user.space, known_agent.id)
         preferences = await user.preferences()
-        cache_entry = self._agents.use(place)
+        cache_entry = self._agents.use(cache_key)
         if cache_entry is not None and cache_entry[0] == (known_agent.version, preferences):
             return cache_entry[1]
         new_agent = self._make_agent(user.itself(self._context), known_agent, preferences)
-        self._agents[place] = ((known_agent.version, preferences), new_agent)
+        self._agents[cache_key] = ((known_agent.version, preferences), new_agent)
         return new_agent
 
     def response_agent(
@@ -117,8 +117,8 @@ class AgentPool:
 
     def forget_space(self, space: str, /) -> None:
         """Discard all agents of a space."""
-        for place in [place for place in self._agents if place[0] == space]:
-            del self._agents[place]
+        for cache_key in [cache_key for cache_key in self._agents if cache_key[0] == space]:
+            del self._agents[cache_key]
 
     async def close(self) -> None:
         """Close the models' connections."""
@@ -211,7 +211,7 @@ class TurnLines:
     @property
     def running(self) -> int:
         """Return the number of running and waiting turns."""
-        return sum(len(line.tasks) for line in self._lines.values())
+        return sum(len(thread_line.tasks) for thread_line in self._lines.values())
 
     def is_busy(self, place: tuple[str, str], /, *, name: str | None = None) -> bool:
         """Return whether any turn of the thread, or the one called `name`, runs or waits."""
@@ -420,8 +420,8 @@ class TurnService:
                     if event.run not in translator.started_runs:
                         for message in await self.messages_of(user, known_agent, event.run, translator):
                             yield message
-                for each in translator.events(event):
-                    yield each
+                for feed_event in translator.events(event):
+                    yield feed_event
                 if isinstance(event, RunStarted) and event.is_resumed:
                     # The process may have ended between a step and its event.
                     for message in await self.messages_of(user, known_agent, event.run, translator):

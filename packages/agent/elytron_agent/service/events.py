@@ -345,7 +345,7 @@ class EventLog:
                 except PreconditionFailed:
                     self._head = None
                     continue
-                return [event._replace(id=str(head.next + place)) for place, event in enumerate(events)]
+                return [event._replace(id=str(head.next + index)) for index, event in enumerate(events)]
 
     async def open_turns(self) -> tuple[LoggedTurn, ...]:
         """Return the turns whose end is not in the log."""
@@ -380,12 +380,12 @@ class EventLog:
         oldest_instant = self._user.memory.context.clock.now() - limits.EVENTS_KEPT_S * 1000
         recent_entries = [entry for entry in entries if entry.at >= oldest_instant]
         begin_sequence = recent_entries[0].sequence if recent_entries else head.next
-        gap = (
+        log_gap = (
             LogGap(first=place + 1, last=begin_sequence - 1, reason="expired")
             if begin_sequence > place + 1 > 1
             else None
         )
-        return gap, recent_entries
+        return log_gap, recent_entries
 
     async def has_message(self, item_id: str, /) -> bool:
         """Return whether the message of an item is in the log."""

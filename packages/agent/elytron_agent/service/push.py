@@ -303,14 +303,14 @@ class PushRepository:
 
     async def list(self) -> Sequence[StoredPush]:
         """Return the subscriptions, oldest first."""
-        pushes = [StoredPush.model_validate(each.value) async for each in self._user.records.below(_push_place())]
-        return sorted(pushes, key=lambda each: (each.created_at, each.id))
+        pushes = [StoredPush.model_validate(record.value) async for record in self._user.records.below(_push_place())]
+        return sorted(pushes, key=lambda push: (push.created_at, push.id))
 
     async def read(self, push_id: str, /) -> StoredPush:
         """Return a subscription. Raises NotFound."""
-        for each in await self.list():
-            if each.id == push_id:
-                return each
+        for stored_push in await self.list():
+            if stored_push.id == push_id:
+                return stored_push
         raise NotFound(what="push subscription", name=push_id)
 
     async def remove(self, push_id: str, /) -> None:

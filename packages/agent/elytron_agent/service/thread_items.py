@@ -211,7 +211,7 @@ class ThreadItems:
         welcome = await self._journal.welcome(self._agent)
         if welcome is None:
             return ()
-        marks = _marks_of(await self._journal.documents(WELCOMED))
+        item_marks = _marks_of(await self._journal.documents(WELCOMED))
         return [
             ThreadItem(
                 id=item_name(WELCOMED, step),
@@ -219,7 +219,7 @@ class ThreadItems:
                 text=text,
                 created_at=welcome.at,
                 run_id=WELCOMED,
-                **dict(marks.get(step, ItemMark())),
+                **dict(item_marks.get(step, ItemMark())),
             )
             for step, text in enumerate(welcome.texts, 1)
         ]
@@ -293,7 +293,7 @@ class ThreadItems:
         record = run_of_documents(documents)
         if record is None or record.input.thread != self._agent:
             return None
-        return _StoredRun(record, {each.key: each.created_at for each in documents}, _marks_of(documents))
+        return _StoredRun(record, {document.key: document.created_at for document in documents}, _marks_of(documents))
 
 
 def item_name(run: str, step: int, /) -> str:
@@ -320,9 +320,9 @@ def _mark_of(item: ThreadItem) -> ItemMark:
 
 def _marks_of(documents: Sequence[Record]) -> dict[int, ItemMark]:
     return {
-        int(each.key.removeprefix(ITEM_MARK)): ItemMark.model_validate(each.value)
-        for each in documents
-        if each.key.startswith(ITEM_MARK)
+        int(document.key.removeprefix(ITEM_MARK)): ItemMark.model_validate(document.value)
+        for document in documents
+        if document.key.startswith(ITEM_MARK)
     }
 
 

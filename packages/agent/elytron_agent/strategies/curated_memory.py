@@ -555,8 +555,8 @@ def _shown_entry(target: ListTarget, entry: str) -> str:
 
 
 def _usage_line(entries: Sequence[str], limit: int) -> str:
-    size = len(write_entries(entries))
-    return f"{_used_percent(size, limit)}%, {size:,}/{limit:,} characters{', OVER BUDGET' if size > limit else ''}"
+    chars = len(write_entries(entries))
+    return f"{_used_percent(chars, limit)}%, {chars:,}/{limit:,} characters{', OVER BUDGET' if chars > limit else ''}"
 
 
 def _used_percent(size: int, limit: int) -> int:

@@ -111,8 +111,8 @@ def read_input(
 
 
 def _require_file_bytes(items: Sequence[InputItem]) -> None:
-    size = sum(len(part.file_text.encode()) for item in items for part in content_parts(item))
-    if size > limits.RESPONSE_FILE_BYTES:
+    file_bytes = sum(len(part.file_text.encode()) for item in items for part in content_parts(item))
+    if file_bytes > limits.RESPONSE_FILE_BYTES:
         raise InvalidInput(
             field="input", problem=f"has files with more than {limits.RESPONSE_FILE_BYTES} bytes in total"
         )
@@ -251,8 +251,8 @@ def message_item(response: str, step: int, text: str, /, *, attempt: int = 0, st
 def call_items(response: str, step: int, calls: Sequence[ToolCall], /) -> list[CallItem]:
     """Return the calls of a step that the client has to make."""
     return [
-        CallItem(id=f"fc_{word_of(response)}_{step}_{place}", call_id=call.id, name=call.name, arguments=call.arguments)
-        for place, call in enumerate(calls)
+        CallItem(id=f"fc_{word_of(response)}_{step}_{index}", call_id=call.id, name=call.name, arguments=call.arguments)
+        for index, call in enumerate(calls)
     ]
 
 

@@ -198,10 +198,10 @@ class ResponseRepository:
     async def find(self, response: str, /) -> KnownResponse:
         """Return a response. Raises NotFound, also if part of it was forgotten or erased."""
         documents = [each async for each in self._documents(response)]
-        request_record = next((each for each in documents if each.key == _REQUEST), None)
-        if request_record is None:
+        request_document = next((each for each in documents if each.key == _REQUEST), None)
+        if request_document is None:
             raise NotFound(what="response", name=response)
-        document = ResponseDocument.model_validate(request_record.value)
+        document = ResponseDocument.model_validate(request_document.value)
         record = run_of_documents(documents)
         stored_response = KnownResponse(document=document, record=record)
         # Memory contains a turn only once it is over.
@@ -225,7 +225,7 @@ class ResponseRepository:
                 scope=self._user.scope, ids=run_end.memories, reason="its response was deleted"
             )
             await self._user.memory.erase(erasure)
-        await self._user.records.erase([each async for each in self._documents(response.document.id)])
+        await self._user.records.erase([document async for document in self._documents(response.document.id)])
 
     async def head(self, thread: str, /) -> ThreadHead:
         """Return the state of a thread."""
@@ -282,7 +282,7 @@ class ResponseRepository:
     async def drop_thread(self, thread: str, /) -> None:
         """Erase the documents of a thread that has no turn."""
         for namespace in ((*COPIES_OF_BLOCKS, thread), copies_of_conversation(thread), (AGENTS, thread)):
-            await self._user.records.erase([each async for each in self._user.records.below(namespace)])
+            await self._user.records.erase([record async for record in self._user.records.below(namespace)])
 
     def removal(self, reason: str, /) -> ThreadRemoval:
         """Return the object that erases threads."""
@@ -296,8 +296,8 @@ class ResponseRepository:
         if not response.startswith(RESPONSE_PREFIX) or not response.removeprefix(RESPONSE_PREFIX).isalnum():
             return
         # Search by id only: the thread is not known here, and a branch has another one.
-        async for each in self._user.records.below(copies_of_turn(response, "")[:1]):
-            yield each
+        async for document in self._user.records.below(copies_of_turn(response, "")[:1]):
+            yield document
 
 
 def require_model(name: str | None, models: Sequence[str], usual: str, /) -> str:
@@ -348,8 +348,8 @@ class ConversationRepository:
 
     async def list(self) -> list[ConversationBody]:
         """Return the conversations, the latest first."""
-        bodies = [ConversationBody.model_validate(each.value) async for each in self._user.records.below(_PLACE)]
-        return sorted(bodies, key=lambda each: (each.created_at, each.id), reverse=True)
+        bodies = [ConversationBody.model_validate(record.value) async for record in self._user.records.below(_PLACE)]
+        return sorted(bodies, key=lambda body: (body.created_at, body.id), reverse=True)
 
     async def delete(self, conversation: str, /) -> None:
         """Erase a conversation with all its turns. Raises NotFound."""
@@ -450,7 +450,9 @@ def conversation_page(
     conversations: Sequence[ConversationBody], /, *, limit: int, after: str | None
 ) -> ConversationList:
     """Return a page of conversations. Raises NotFound if `after` is not one of them."""
-    later_conversations = _items_after(conversations, after, [each.id for each in conversations], what="conversation")
+    later_conversations = _items_after(
+        conversations, after, [conversation.id for conversation in conversations], what="conversation"
+    )
     page = later_conversations[:limit]
     return ConversationList(
         data=tuple(page),

@@ -223,8 +223,8 @@ class ResponseStream:
 def _unstored_record(document: ResponseDocument, ended: RunEnded) -> RunRecord:
     """Return the end of a run that is not stored, in the form of a stored one."""
     run_input = RunInput(run=document.id, at=document.created_at, text="", thread=document.thread, is_stored=False)
-    end = RunEnd(reason=ended.reason, problem=ended.problem, usage=ended.usage, at=document.created_at)
-    return RunRecord(input=run_input, end=end)
+    run_end = RunEnd(reason=ended.reason, problem=ended.problem, usage=ended.usage, at=document.created_at)
+    return RunRecord(input=run_input, end=run_end)
 
 
 def _text_part(text: str) -> dict[str, Any]:
@@ -264,8 +264,8 @@ class ResponseService:
 
     def forget_space(self, space: SpaceId, /) -> None:
         """Discard the responses of a space with their events."""
-        for place in [place for place in self._open if place[0] == space]:
-            del self._open[place]
+        for thread_place in [thread_place for thread_place in self._open if thread_place[0] == space]:
+            del self._open[thread_place]
 
     async def plan(self, user: UserAgents, request: ResponseRequest, response: str, /) -> ResponseTurn:
         """Plan the turn of a request. Raises InvalidInput, NotFound if it continues something that does not exist."""
@@ -535,7 +535,11 @@ async def sum_up(service: ResponseService, user: UserAgents, request: CompactReq
         if document.id not in runs:
             raise NotFound(what="response", name=document.id)
         previous_responses = await repository.turns(document.thread, runs[: runs.index(document.id) + 1])
-        turns += [each.record.turn for each in previous_responses if each.record is not None]
+        turns += [
+            previous_response.record.turn
+            for previous_response in previous_responses
+            if previous_response.record is not None
+        ]
     items = ResponseRequest(input=request.input).items if request.input is not None else ()
     calls = {call.call_id or "": call.name or "" for call in items if call.type == "function_call"}
     input_items = await service.read_items(user, items, calls)

@@ -85,7 +85,7 @@ async def _list_subagents(call: AgentCall) -> Value:
     except ValueError:
         raise InvalidInput(field="created_by", problem="must be user or agent") from None
     subagents = await call.user.known_subagents(created_by=creator)
-    return wire.SubagentList(data=tuple([await call.user.answer_of(each) for each in subagents]))
+    return wire.SubagentList(data=tuple([await call.user.answer_of(subagent) for subagent in subagents]))
 
 
 async def _make_subagent(call: AgentCall) -> Value:

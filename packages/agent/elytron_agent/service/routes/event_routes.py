@@ -57,9 +57,9 @@ async def _agent_usage(call: AgentCall) -> Value:
 async def _event_stream(call: AgentCall) -> AgentStream:
     """Return the events after `Last-Event-ID`, or those from now on."""
     headers, query = call.request.headers, call.request.query_params
-    client_place = event_place(headers.get("last-event-id") or query.get("after"))
+    client_sequence = event_place(headers.get("last-event-id") or query.get("after"))
     await call.user.enabled()
-    place = client_place if client_place is not None else await call.service.log(call.user).last()
+    start_sequence = client_sequence if client_sequence is not None else await call.service.log(call.user).last()
     threads: dict[str, str] = {}
 
     async def written(event: FeedEvent) -> None:
@@ -70,9 +70,9 @@ async def _event_stream(call: AgentCall) -> AgentStream:
                 items = ThreadItems(user.memory, user.records, user.scope, agent=thread)
                 await items.deliver(event.data.message_id, at=at)
 
-    opening = b"retry: %d\nid: %d\n\n" % (EVENTS_RETRY_MS, place)
+    opening = b"retry: %d\nid: %d\n\n" % (EVENTS_RETRY_MS, start_sequence)
     return AgentStream(
-        _user_events(call.service, call.user, place, threads),
+        _user_events(call.service, call.user, start_sequence, threads),
         opening=opening,
         write_callback=written,
         silence_s=call.service.settings.heartbeat_s,
@@ -94,18 +94,18 @@ async def _user_events(
         if loop.time() >= next_look_s:
             await service.look_at_all(user)
             next_look_s = loop.time() + EVENTS_LOOK_S
-        gap, entries = await log.after(place)
-        if gap is not None:
-            data = AgentEventData(first=gap.first, last=gap.last, reason=gap.reason)
-            yield FeedEvent(AgentEventKind.GAP, data, str(gap.last))
-            place = gap.last if gap.reason == "expired" else 0
+        log_gap, entries = await log.after(place)
+        if log_gap is not None:
+            data = AgentEventData(first=log_gap.first, last=log_gap.last, reason=log_gap.reason)
+            yield FeedEvent(AgentEventKind.GAP, data, str(log_gap.last))
+            place = log_gap.last if log_gap.reason == "expired" else 0
         for entry in entries:
             place = entry.sequence
             event = await log.client_event(entry)
             if entry.kind is AgentEventKind.MESSAGE and not event.data.is_erased:
                 threads[event.id] = entry.thread
             yield event
-        if gap is None and not entries:
+        if log_gap is None and not entries:
             try:
                 async with asyncio.timeout(EVENTS_POLL_S):
                     await commit_event.wait()
@@ -256,23 +256,23 @@ async def _schedule_repository(call: AgentCall) -> ScheduleRepository:
 
 
 def _schedule_answer(schedule: KnownSchedule) -> ScheduleAnswer:
-    stored = schedule.stored
+    stored_schedule = schedule.stored
     return ScheduleAnswer(
-        id=stored.id,
-        agent_id=stored.agent_id,
+        id=stored_schedule.id,
+        agent_id=stored_schedule.agent_id,
         name=schedule.words.name,
         task=schedule.words.task,
-        rule=stored.rule,
-        timezone=stored.timezone,
-        created_by=stored.created_by,
-        created_at=stored.made_at,
-        state=stored.state,
-        next_due_at=stored.next_due,
-        current=stored.current,
-        runs=stored.runs,
-        completed=stored.completed,
-        failed=stored.failed,
-        expired=stored.expired,
+        rule=stored_schedule.rule,
+        timezone=stored_schedule.timezone,
+        created_by=stored_schedule.created_by,
+        created_at=stored_schedule.made_at,
+        state=stored_schedule.state,
+        next_due_at=stored_schedule.next_due,
+        current=stored_schedule.current,
+        runs=stored_schedule.runs,
+        completed=stored_schedule.completed,
+        failed=stored_schedule.failed,
+        expired=stored_schedule.expired,
     )
 
 

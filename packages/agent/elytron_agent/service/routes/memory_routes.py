@@ -127,7 +127,7 @@ def _found_memories(hits: Sequence[RecallHit], source: SearchSource) -> list[Sea
 async def _list_threads(call: AgentCall) -> Value:
     main = await call.user.enabled()
     agents = [main, *await call.user.known_subagents(main=main)]
-    return wire.AgentConversations(data=tuple(_thread_answer(each) for each in agents))
+    return wire.AgentConversations(data=tuple(_thread_answer(agent) for agent in agents))
 
 
 async def _list_thread_items(call: AgentCall) -> Value:

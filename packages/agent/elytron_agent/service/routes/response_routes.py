@@ -192,7 +192,7 @@ async def _delete_conversation(call: AgentCall) -> Value:
 async def _delete_conversations(call: AgentCall) -> Value:
     """Erase all conversations. The threads of agents remain."""
     repository = await _conversation_repository(call)
-    outcomes = await repository.delete_each([each.id for each in await repository.list()])
+    outcomes = await repository.delete_each([conversation.id for conversation in await repository.list()])
     return wire.ConversationsDeleted(count=len(outcomes))
 
 

@@ -339,52 +339,53 @@ class ScheduleRepository:
             source_run=source_run,
             next_due=due_at,
         )
-        words = ScheduleWords(name=request.name, task=request.task)
+        schedule_words = ScheduleWords(name=request.name, task=request.task)
         # Store the job first: a job without a schedule does nothing, but a schedule without a job would never be due.
         await self._put_job(schedule)
         drafts = (
             RecordDraft(
                 _schedule_namespace(), schedule.id, _stored_form(schedule), text="a schedule", expected_version=0
             ),
-            RecordDraft(*self._words_place(schedule), _stored_form(words), text="a schedule"),
+            RecordDraft(*self._words_place(schedule), _stored_form(schedule_words), text="a schedule"),
         )
         try:
             await self._user.records.put_all(drafts)
         except PreconditionFailed:
             return await self.read(schedule.id)  # a call of the tool that is repeated after a crash
-        return KnownSchedule(stored=schedule, words=words, version=1)
+        return KnownSchedule(stored=schedule, words=schedule_words, version=1)
 
     async def list(self) -> Sequence[KnownSchedule]:
         """Return the schedules: active ones by their next time, then finished ones."""
         stored_schedules = [
-            (StoredSchedule.model_validate(each.value), each.version)
-            async for each in self._user.records.below(_schedule_namespace())
+            (StoredSchedule.model_validate(record.value), record.version)
+            async for record in self._user.records.below(_schedule_namespace())
         ]
         # The user's own are read in one scan, those created by turns each with its turn.
         own_words = {
-            each.key: ScheduleWords.model_validate(each.value) async for each in self._user.records.below(_OWN)
+            record.key: ScheduleWords.model_validate(record.value) async for record in self._user.records.below(_OWN)
         }
         schedules: list[KnownSchedule] = []
         for stored_schedule, version in stored_schedules:
-            words = (
+            schedule_words = (
                 own_words.get(stored_schedule.id)
                 if stored_schedule.source_run is None
                 else await self._words(stored_schedule)
             )
-            if words is not None:
-                schedules.append(KnownSchedule(stored=stored_schedule, words=words, version=version))
+            if schedule_words is not None:
+                schedules.append(KnownSchedule(stored=stored_schedule, words=schedule_words, version=version))
         return sorted(
-            schedules, key=lambda each: (each.stored.next_due is None, each.stored.next_due or 0, each.stored.id)
+            schedules,
+            key=lambda schedule: (schedule.stored.next_due is None, schedule.stored.next_due or 0, schedule.stored.id),
         )
 
     async def read(self, schedule_id: str, /) -> KnownSchedule:
         """Return a schedule. Raises NotFound, also if its text was erased."""
         record = await self._user.records.get(_schedule_namespace(), schedule_id) if _is_name(schedule_id) else None
         if record is not None:
-            stored = StoredSchedule.model_validate(record.value)
-            words = await self._words(stored)
-            if words is not None:
-                return KnownSchedule(stored=stored, words=words, version=record.version)
+            stored_schedule = StoredSchedule.model_validate(record.value)
+            schedule_words = await self._words(stored_schedule)
+            if schedule_words is not None:
+                return KnownSchedule(stored=stored_schedule, words=schedule_words, version=record.version)
         raise NotFound(what="schedule", name=schedule_id)
 
     async def cancel(self, schedule_id: str, /) -> KnownSchedule:
@@ -534,11 +535,11 @@ class ScheduleRepository:
         return copies_of_turn(stored.source_run, stored.thread), f"{_WORDS}{stored.id}"
 
     async def _erase(self, *schedules: StoredSchedule) -> None:
-        document_places = [(_schedule_namespace(), each.id) for each in schedules] + [
-            self._words_place(each) for each in schedules
+        document_places = [(_schedule_namespace(), schedule.id) for schedule in schedules] + [
+            self._words_place(schedule) for schedule in schedules
         ]
-        records = [await self._user.records.get(*place) for place in document_places]
-        await self._user.records.erase(each for each in records if each is not None)
+        records = [await self._user.records.get(*document_place) for document_place in document_places]
+        await self._user.records.erase(record for record in records if record is not None)
 
     async def _drop_oldest(self) -> None:
         """Erase the oldest finished schedules if there are too many."""

@@ -126,9 +126,11 @@ class ScheduleRunner:
         user = self._user(space)
         repository = ScheduleRepository(user)
         with suppress(NotFound):
-            stored = await repository.stored(due_time.schedule)
-            if stored.next_due == due_time.at:
-                await repository.give_up(stored, due_time.at, is_done=await self._is_done(user, stored))
+            stored_schedule = await repository.stored(due_time.schedule)
+            if stored_schedule.next_due == due_time.at:
+                await repository.give_up(
+                    stored_schedule, due_time.at, is_done=await self._is_done(user, stored_schedule)
+                )
 
     async def _is_done(self, user: UserAgents, stored: StoredSchedule) -> bool:
         """Return whether the turn of the last attempt gave an answer, which may have happened after its job ended.
@@ -166,8 +168,8 @@ class ScheduleRunner:
             return current is not None and current.run_id == run.run_id
 
         request = TurnRequest(text, run=run.run_id, schedule=due_time.schedule, is_wanted=is_wanted)
-        end = await self._ended((await self._turn_service.begin(work.user, work.agent, request)).read(), beat)
-        is_done = end is not None and end.kind is AgentEventKind.DONE
+        end_event = await self._ended((await self._turn_service.begin(work.user, work.agent, request)).read(), beat)
+        is_done = end_event is not None and end_event.kind is AgentEventKind.DONE
         if not is_done and (record := await work.user.run_record(work.agent, request.run or "")) is not None:
             if record.end is None:
                 # This process lost the thread. Another one continues the run, and the next attempt finds its end.
@@ -179,7 +181,7 @@ class ScheduleRunner:
                 due_time.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": ended_at})
             )
             return
-        code = (end.data.code if end is not None else None) or "internal"
+        code = (end_event.data.code if end_event is not None else None) or "internal"
         if code == SpaceLocked.key:
             raise SpaceLocked(space=work.user.space)
         if code in _AGAIN and run.attempts < core_limits.JOB_ATTEMPTS:
@@ -283,7 +285,7 @@ def schedule_tools(user: UserAgents, agent: KnownAgent, /) -> Sequence[Tool]:
     is_shared = agent.subagent is None or agent.subagent.memory is MemoryMode.SHARED
 
     async def shown() -> list[KnownSchedule]:
-        return [each for each in await repository.list() if is_shared or each.stored.agent_id == agent.id]
+        return [schedule for schedule in await repository.list() if is_shared or schedule.stored.agent_id == agent.id]
 
     async def make(arguments: ScheduleArguments, key: CallKey, /) -> ToolAnswer:
         refusal = await _schedule_refusal(user, agent, key.run, arguments.task)
@@ -354,7 +356,7 @@ async def _turns_before(user: UserAgents, agent: KnownAgent, run: str) -> list[R
 
 
 async def _schedule_line(user: UserAgents, schedule: KnownSchedule) -> str:
-    stored = schedule.stored
-    zone = stored.timezone or (await user.preferences()).timezone
-    due_text = local_time(stored.next_due, zone) if stored.next_due is not None else "never again"
-    return f"{schedule.words.name or schedule.words.task} ({stored.id}): {due_text} {zone}"
+    stored_schedule = schedule.stored
+    zone = stored_schedule.timezone or (await user.preferences()).timezone
+    due_text = local_time(stored_schedule.next_due, zone) if stored_schedule.next_due is not None else "never again"
+    return f"{schedule.words.name or schedule.words.task} ({stored_schedule.id}): {due_text} {zone}"
