@@ -180,9 +180,9 @@ def assemble_request(
 
 
 def _planned_bytes(sizes: Mapping[RequestPart, int], cuts: Iterable[PartCut], max_bytes: int) -> int:
-    saved = sum(cut.bytes_before - cut.bytes_after for cut in cuts if cut.part not in TURNS)
+    saved_bytes = sum(cut.bytes_before - cut.bytes_after for cut in cuts if cut.part not in TURNS)
     excess = max(sizes[RequestPart.CURRENT] - int(max_bytes * CURRENT_SHARE), 0)
-    return sum(sizes.values()) - saved - excess
+    return sum(sizes.values()) - saved_bytes - excess
 
 
 def log_cuts(cuts: Iterable[PartCut], /) -> None:
@@ -293,8 +293,8 @@ class RequestDraft:
             case RequestPart.REFERENCE:
                 return (reference_message(context_tail(parts.tail, mark=parts.mark)),) if parts.tail else ()
             case RequestPart.CURRENT:
-                words = parts.current.model_copy(update={"before": (), "items": (), "reactions": ()})
-                return bare_messages(words, parts.zone, None)
+                words_only_turn = parts.current.model_copy(update={"before": (), "items": (), "reactions": ()})
+                return bare_messages(words_only_turn, parts.zone, None)
             case RequestPart.HISTORY | RequestPart.GIVEN | RequestPart.STEPS:
                 return self.lists[part]
             case RequestPart.BLOCKS:
@@ -349,10 +349,10 @@ def _cut_blocks(stable: StableContext, room: int) -> StableContext:
     def cut(target: int) -> StableContext:
         return stable.model_copy(update={"blocks": _cut_values(stable.blocks, target)})
 
-    size = partial(_stable_bytes, facts="")
-    shorter = _fit_room(cut, size, room)
+    size_without_facts = partial(_stable_bytes, facts="")
+    shorter = _fit_room(cut, size_without_facts, room)
     # Descriptions and labels of many blocks may need more than the room.
-    while shorter.blocks and size(shorter) > room:
+    while shorter.blocks and size_without_facts(shorter) > room:
         shorter = shorter.model_copy(update={"blocks": shorter.blocks[:-1]})
     return shorter
 
@@ -426,12 +426,12 @@ def cut_fenced(text: str, max_bytes: int, /) -> str:
     sizes = [text_bytes(fence_match[2]) for fence_match in fence_matches]
     shares = share_room(sizes, sum(sizes) - excess)
     pieces: list[str] = []
-    end = 0
+    copied_end = 0
     for fence_match, share in zip(fence_matches, shares, strict=True):
         body = cut_middle(fence_match[2], share)
-        pieces += (text[end : fence_match.start()], fence.fence_text(body, fence_match[1]) if body else "")
-        end = fence_match.end()
-    cut_text = "".join((*pieces, text[end:]))
+        pieces += (text[copied_end : fence_match.start()], fence.fence_text(body, fence_match[1]) if body else "")
+        copied_end = fence_match.end()
+    cut_text = "".join((*pieces, text[copied_end:]))
     return cut_text if text_bytes(cut_text) <= max_bytes else ""
 
 
@@ -472,20 +472,20 @@ def cut_message(message: Message, max_bytes: int, /) -> Message:
     """Return the message with its texts cut to about `max_bytes`; images are unchanged."""
     if message_bytes(message) <= max_bytes:
         return message
-    room = max(max_bytes - _OVERHEAD_BYTES, 0)
+    content_bytes = max(max_bytes - _OVERHEAD_BYTES, 0)
     match message:
         case ToolResult():
-            return message.model_copy(update={"text": cut_fenced(message.text, room)})
+            return message.model_copy(update={"text": cut_fenced(message.text, content_bytes)})
         case ModelReply():
             readable_items = [item for item in message.items if not isinstance(item, OpaquePart)]
-            shares = share_room([_item_bytes(item) for item in readable_items], room)
+            shares = share_room([_item_bytes(item) for item in readable_items], content_bytes)
             short_items = [_cut_item(item, share) for item, share in zip(readable_items, shares, strict=True)]
             return ModelReply(items=tuple(item for item in short_items if not isinstance(item, TextPart) or item.text))
         case InputMessage():
             texts = [text_bytes(part.text) if isinstance(part, TextPart) else 0 for part in message.parts]
             parts = [
                 TextPart(text=cut_fenced(part.text, share) or "…") if isinstance(part, TextPart) else part
-                for part, share in zip(message.parts, share_room(texts, room), strict=True)
+                for part, share in zip(message.parts, share_room(texts, content_bytes), strict=True)
             ]
             return message.model_copy(update={"parts": tuple(parts)})
         case _:

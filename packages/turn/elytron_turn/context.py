@@ -281,7 +281,7 @@ def calls_of(reply: ModelReply, /) -> tuple[ToolCall, ...]:
 
 def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
     """Return the items with clipped results, and a placeholder for each that does not fit in its turn."""
-    room = OLD_RESULTS_CHARS
+    free_chars = OLD_RESULTS_CHARS
     short_items: list[Message] = []
     # The latest results get the room first.
     for item in reversed(items):
@@ -289,9 +289,9 @@ def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
             short_items.append(item)
             continue
         text = clip_text(item.text, most)
-        room -= len(text)
-        line = f"[`{item.tool}`: {len(item.text):,} characters, no longer shown]"
-        short_text = text if room >= 0 or len(text) <= len(line) else line
+        free_chars -= len(text)
+        omission_line = f"[`{item.tool}`: {len(item.text):,} characters, no longer shown]"
+        short_text = text if free_chars >= 0 or len(text) <= len(omission_line) else omission_line
         short_items.append(item if short_text == item.text else item.model_copy(update={"text": short_text}))
     return short_items[::-1]
 

@@ -259,7 +259,7 @@ class TurnMemory:
         if not report.selected_ids:
             return TurnContext()
         cited_ids = {
-            cited: None for part in report.sections if part.name not in _NO_MEMORIES for cited in part.included
+            memory_id: None for part in report.sections if part.name not in _NO_MEMORIES for memory_id in part.included
         }
         return TurnContext("found", None, report.system_memory_block, report.selected_ids, tuple(cited_ids))
 
