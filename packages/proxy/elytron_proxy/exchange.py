@@ -151,10 +151,10 @@ class ExchangeCommit:
         conversations, caller = self.parts.conversations, self.caller
         reply = spoken_answer(self.prompt.answer_start + answer.text)
         context = answer.witness.last_response.get("context")
-        end = continued_by(json_text(context)) if context else end_of(self.thread.question_digest, reply)
+        end_digest = continued_by(json_text(context)) if context else end_of(self.thread.question_digest, reply)
         is_new = not self.thread.is_named and not self.thread.is_open
         # A request that is repeated without a name would store its turn twice.
-        if is_new and await conversations.is_kept(caller, end):
+        if is_new and await conversations.is_kept(caller, end_digest):
             return self.thread, ProxyFigure.DUPLICATE
         thread = await conversations.claim(caller, self.thread)
         report = await self._store(thread, self._turn(thread, reply, uses_tools=answer.has_tools_used))
@@ -162,7 +162,7 @@ class ExchangeCommit:
         if thread.is_open:
             await conversations.close(caller, thread)
         if not thread.is_named:
-            await conversations.note(caller, thread, end)
+            await conversations.note(caller, thread, end_digest)
         conversations.note_said(caller, self.prompt, reply)
         return thread, ProxyFigure.COMMITTED if report.changed else ProxyFigure.DUPLICATE
 

@@ -192,15 +192,15 @@ class ResponseStore:
 
     async def _before(self, caller: ProxyCaller, previous: str) -> tuple[list[object], str]:
         """Return the items of a response and of all before it, and their conversation."""
-        conversation, size = "", 0
+        conversation, char_count = "", 0
         item_lists: list[list[object]] = []
         while previous:
             stored_response = await self.find(caller, previous)
             if stored_response is None:
                 raise RefusedCall(_MISSING)
             response_items = stored_response.replayed_items
-            size += len(json_text(response_items))
-            if len(item_lists) >= RESPONSE_CHAIN or size > RESPONSE_INPUT_BYTES:
+            char_count += len(json_text(response_items))
+            if len(item_lists) >= RESPONSE_CHAIN or char_count > RESPONSE_INPUT_BYTES:
                 raise RefusedCall(_TOO_LONG)
             item_lists.append(response_items)
             conversation = conversation or stored_response.conversation
@@ -294,21 +294,21 @@ def _listed_items(stored: StoredResponse) -> list[Fields]:
 
 def _items_page(items: list[Fields], query: dict[str, str]) -> Fields:
     """Return the requested page of items, the last first by default. Raises RefusedCall."""
-    limit, order, after = query.get("limit", "20"), query.get("order", "desc"), query.get("after")
+    limit, order, after_id = query.get("limit", "20"), query.get("order", "desc"), query.get("after")
     # `int` would accept signs, spaces and other digits.
     if order not in {"asc", "desc"} or not re.fullmatch(r"[0-9]{1,3}", limit):
         raise RefusedCall(_BAD_PAGE)
     items = list(reversed(items)) if order == "desc" else items
     item_ids = [text_field(item, "id") for item in items]
-    if not 1 <= int(limit) <= INPUT_ITEMS or (after is not None and after not in item_ids):
+    if not 1 <= int(limit) <= INPUT_ITEMS or (after_id is not None and after_id not in item_ids):
         raise RefusedCall(_BAD_PAGE)
-    start = item_ids.index(after) + 1 if after is not None else 0
-    end = start + int(limit)
-    page_ids = item_ids[start:end]
+    start_index = item_ids.index(after_id) + 1 if after_id is not None else 0
+    end_index = start_index + int(limit)
+    page_ids = item_ids[start_index:end_index]
     return {
         "object": "list",
-        "data": items[start:end],
+        "data": items[start_index:end_index],
         "first_id": page_ids[0] if page_ids else None,
         "last_id": page_ids[-1] if page_ids else None,
-        "has_more": end < len(items),
+        "has_more": end_index < len(items),
     }

@@ -114,13 +114,13 @@ def steps_of(messages: Iterable[Fields], read: ItemReader, /) -> Iterator[Prompt
             yield PromptStep(StepKind.TOOL, at=at)
             continue
         for item in items:
-            words = BETWEEN.join(text for text in item.texts if text)
+            item_text = BETWEEN.join(text for text in item.texts if text)
             match item.type, item.role:
                 case "message", "user":
-                    if words := words.strip():
-                        yield PromptStep(StepKind.USER, words, at)
+                    if item_text := item_text.strip():
+                        yield PromptStep(StepKind.USER, item_text, at)
                 case "message", "assistant":
-                    yield PromptStep(StepKind.ASSISTANT, words, at)
+                    yield PromptStep(StepKind.ASSISTANT, item_text, at)
                 case kind, role if kind.endswith("_output") or role == "function":
                     yield PromptStep(StepKind.TOOL, at=at)
                 case kind, _ if kind.endswith("_call"):
@@ -140,21 +140,21 @@ def prompt_of(
     """
     earlier_turns: list[PromptTurn] = []
     last_step: PromptStep | None = None
-    program_text = ""
+    last_programs_text = ""
     answer_texts: list[str] = []
     tool_uses: list[ToolUse] = []
     has_tools_used = False
     for step in steps:
         match step.kind:
             case StepKind.USER:
-                words, programs = split_programs(without_wrapped(step.text))
-                if not words:
+                spoken_text, programs_text = split_programs(without_wrapped(step.text))
+                if not spoken_text:
                     continue
                 if last_step is not None:
                     earlier_turns.append(
                         PromptTurn(last_step.text, "".join(answer_texts), last_step.at, has_tools_used)
                     )
-                last_step, program_text = replace(step, text=words), programs
+                last_step, last_programs_text = replace(step, text=spoken_text), programs_text
                 answer_texts, tool_uses, has_tools_used = [], [], False
             case StepKind.ASSISTANT:
                 answer_texts.append(step.text)
@@ -166,7 +166,7 @@ def prompt_of(
         return None
     return CallPrompt(
         text=last_step.text,
-        beside=program_text,
+        beside=last_programs_text,
         is_task=_PROGRAMS_TASK.match(last_step.text) is not None,
         earlier=tuple(earlier_turns),
         at=last_step.at,

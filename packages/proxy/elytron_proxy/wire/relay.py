@@ -57,8 +57,8 @@ class KeyMask:
 
     def end(self) -> bytes:
         """Return the withheld bytes."""
-        tail, self._tail = self._tail, b""
-        return tail
+        last_bytes, self._tail = self._tail, b""
+        return last_bytes
 
     def _masked(self, data: bytes) -> bytes:
         for key in self._keys:
@@ -68,9 +68,9 @@ class KeyMask:
     @staticmethod
     def _key_start_bytes(data: bytes, key: bytes) -> int:
         """Return how many bytes at the end of `data` a key could begin with."""
-        for size in range(min(len(key) - 1, len(data)), 0, -1):
-            if data.endswith(key[:size]):
-                return size
+        for prefix_bytes in range(min(len(key) - 1, len(data)), 0, -1):
+            if data.endswith(key[:prefix_bytes]):
+                return prefix_bytes
         return 0
 
 
@@ -92,21 +92,21 @@ class EventGate:
         # An end may begin within what was held.
         search_from = max(0, len(self._partial_event) - _LONGEST_END + 1)
         self._partial_event += chunk
-        end = max(
+        end_position = max(
             (
-                position + len(mark)
-                for mark in self._ends
-                if (position := self._partial_event.rfind(mark, search_from)) >= 0
+                position + len(end_mark)
+                for end_mark in self._ends
+                if (position := self._partial_event.rfind(end_mark, search_from)) >= 0
             ),
             default=0,
         )
-        if end:
+        if end_position:
             self.is_between = True
-        if len(self._partial_event) - end > self._limit:
-            end = len(self._partial_event)
+        if len(self._partial_event) - end_position > self._limit:
+            end_position = len(self._partial_event)
             self.is_between = False
-        complete_events = bytes(self._partial_event[:end])
-        del self._partial_event[:end]
+        complete_events = bytes(self._partial_event[:end_position])
+        del self._partial_event[:end_position]
         return complete_events
 
     def rest(self) -> bytes:
