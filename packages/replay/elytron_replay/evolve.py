@@ -255,7 +255,7 @@ def _proposal_request(proposal: EvolutionProposal, scope: Scope) -> MemoryWriteR
 def _candidate_draft(candidate: EvolutionCandidate, proposal: EvolutionProposal) -> candidates.CandidateDraft:
     match candidate.kind:
         case CandidateKind.PROCEDURAL_MEMORY:
-            change: candidates.SkillProposal | candidates.DiagnosticProposal = candidates.SkillProposal(
+            change_proposal: candidates.SkillProposal | candidates.DiagnosticProposal = candidates.SkillProposal(
                 target=candidates.CandidateTarget.PROCEDURAL,
                 name=candidate.name,
                 topic=candidate.topic,
@@ -264,13 +264,13 @@ def _candidate_draft(candidate: EvolutionCandidate, proposal: EvolutionProposal)
                 content=candidate.content,
             )
         case CandidateKind.GOVERNANCE_NOTE:
-            change = candidates.DiagnosticProposal(
+            change_proposal = candidates.DiagnosticProposal(
                 target=candidates.CandidateTarget.OPERATOR_DIAGNOSTIC,
                 topic=candidate.topic,
                 content=candidate.content[:4_000],
             )
     return candidates.CandidateDraft(
-        proposal=change,
+        proposal=change_proposal,
         authority=EvidenceAuthority.PROGRAM_MEMORY_CANONICAL,
         citations=proposal.evidence_refs,
         judgement=candidates.CandidateJudgement(
@@ -284,10 +284,10 @@ async def _copied_runtime(memory: MemoryRuntime, scope: Scope) -> AsyncGenerator
     """Yield a runtime over a temporary copy of the space."""
     context = memory.context
     with TemporaryDirectory(prefix="elytron-evolve-") as folder:
-        archive = str(Path(folder) / "space")
-        await memory.export(MemorySpaceExportRequest(scope=scope, path=archive, include_private=True))
+        archive_path = str(Path(folder) / "space")
+        await memory.export(MemorySpaceExportRequest(scope=scope, path=archive_path, include_private=True))
         async with elytron.open("memory:", scope=scope, clock=context.clock, ids=context.ids) as runtime_copy:
-            await runtime_copy.import_archive(MemoryImportRequest(scope=scope, path=archive))
+            await runtime_copy.import_archive(MemoryImportRequest(scope=scope, path=archive_path))
             yield runtime_copy
 
 

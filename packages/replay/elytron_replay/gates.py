@@ -353,8 +353,10 @@ class _ProbeAnswer:
 
     @property
     def reciprocal_rank(self) -> float:
-        hits = (rank for rank, item in enumerate(self._items, 1) if any(text in item for text in self.probe.relevant))
-        return 1 / next(hits, 1 << 30)
+        hit_ranks = (
+            rank for rank, item in enumerate(self._items, 1) if any(text in item for text in self.probe.relevant)
+        )
+        return 1 / next(hit_ranks, 1 << 30)
 
     def recall(self, places: int, /) -> float:
         """Return the share of the relevant texts within the first `places` ranks; a text answer is a single rank."""
