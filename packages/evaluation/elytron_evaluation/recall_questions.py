@@ -332,12 +332,12 @@ async def _ask_question(
         diversity=configuration.diversity,
     )
     report = await memory.operate(request)
-    places = [_place_of(report.hits, ids, text) for ids, text in zip(evidence_ids, question.evidence, strict=True)]
-    evidence_places = tuple(sorted(place for place in places if place is not None))
+    best_ranks = [_place_of(report.hits, ids, text) for ids, text in zip(evidence_ids, question.evidence, strict=True)]
+    evidence_places = tuple(sorted(rank for rank in best_ranks if rank is not None))
     missed_evidence = [
         await _explain_miss(memory, request, text, ids, is_empty=report.reason is NothingReason.EMPTY_SPACE)
-        for place, ids, text in zip(places, evidence_ids, question.evidence, strict=True)
-        if place is None
+        for rank, ids, text in zip(best_ranks, evidence_ids, question.evidence, strict=True)
+        if rank is None
     ]
     relevant_ids = {hit.id for hit in report.hits if _is_evidence(hit, evidence_ids, question.evidence)}
     projection = await memory.operate(
