@@ -71,12 +71,14 @@ async def demonstrate_recall(
     Raises:
         UnreadableFile: A file of the demonstration is damaged.
     """
-    lines, questions = read_conversation()
+    message_texts, questions = read_conversation()
     start_s = time.perf_counter()
     import_report = await import_transcript(memory, demo_folder() / CONVERSATION, progress=progress)
     import_s = time.perf_counter() - start_s
     recall_times_s: list[float] = []
-    answered_questions = [await _ask_question(memory, question, lines, recall_times_s) for question in questions]
+    answered_questions = [
+        await _ask_question(memory, question, message_texts, recall_times_s) for question in questions
+    ]
     projection = await memory.call(MemoryProjectionRequest(query=questions[0].question, max_chars=PROJECTED_CHARS))
     return DemoReport(
         store=store,

@@ -222,21 +222,21 @@ def parse_questions(data: bytes, /, *, name: str) -> QuestionFile:
         UnreadableFile: The file has no valid question, or too many.
     """
     questions: list[RecallQuestion] = []
-    skipped: list[SkippedLine] = []
-    ignored: dict[str, int] = {}
+    skipped_lines: list[SkippedLine] = []
+    ignored_counts: dict[str, int] = {}
     for number, text in enumerate(data.split(b"\n"), 1):
         if not text.strip():
             continue
         try:
-            questions.append(_parse_question(number, text, ignored))
+            questions.append(_parse_question(number, text, ignored_counts))
         except InvalidInput as error:
-            skipped.append(SkippedLine(line=number, problem=f"{error.field} {error.problem}"))
+            skipped_lines.append(SkippedLine(line=number, problem=f"{error.field} {error.problem}"))
     if len(questions) > MAX_QUESTIONS:
         raise UnreadableFile(name=name, problem=f"has more than {MAX_QUESTIONS:,} questions")
     if not questions:
-        reason_text = f"; line {skipped[0].line}: {skipped[0].problem}" if skipped else ""
+        reason_text = f"; line {skipped_lines[0].line}: {skipped_lines[0].problem}" if skipped_lines else ""
         raise UnreadableFile(name=name, problem=f'has no question: write lines like {{"question": "..."}}{reason_text}')
-    return QuestionFile(questions=tuple(questions), skipped=tuple(skipped), ignored_fields=ignored)
+    return QuestionFile(questions=tuple(questions), skipped=tuple(skipped_lines), ignored_fields=ignored_counts)
 
 
 def _parse_question(number: int, text: bytes, ignored: dict[str, int]) -> RecallQuestion:
@@ -280,7 +280,7 @@ async def evaluate_recall(
     """Ask `memory` each question and return what was recalled, missed and shown. Nothing is written."""
     results: list[QuestionResult] = []
     failures: list[SkippedLine] = []
-    vectors: dict[VectorUse, int] = {}
+    vector_use_counts: dict[VectorUse, int] = {}
     for question in questions:
         try:
             result, use = await _ask_question(memory, question, configuration)
@@ -288,14 +288,14 @@ async def evaluate_recall(
             failures.append(SkippedLine(line=question.line, problem=str(error)))
             continue
         results.append(result)
-        vectors[use] = vectors.get(use, 0) + 1
+        vector_use_counts[use] = vector_use_counts.get(use, 0) + 1
     return RecallEvaluation(
         configuration=configuration,
         figures=_count_figures(results, failed=len(failures)),
         results=tuple(results),
         answered_unrelated=tuple(result.question.line for result in results if result.is_answered_unrelated),
         failures=tuple(failures),
-        vectors=vectors,
+        vectors=vector_use_counts,
     )
 
 

@@ -122,17 +122,17 @@ class ProxyApp:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = folded_path(scope["method"], _path_of(scope), self._settings.passed)
         dialect = DIALECTS.get(path) if scope["method"] == "POST" else None
-        shape = dialect or _shape_of(path)
+        error_shape = dialect or _shape_of(path)
         self.figures.count(ProxyFigure.CALLS)
         try:
             call, caller = await self._entered(scope, receive, path)
             await self._answered(call, caller, dialect, receive, send)
         except RefusedCall as refused_call:
             self.figures.count(ProxyFigure.REFUSED)
-            await _send_refusal(shape, refused_call.refusal, send)
+            await _send_refusal(error_shape, refused_call.refusal, send)
         except ElytronError as error:
             self.figures.count(ProxyFigure.REFUSED)
-            await _send_refusal(shape, self._refusal_of(error, scope), send)
+            await _send_refusal(error_shape, self._refusal_of(error, scope), send)
 
     async def _entered(self, scope: Scope, receive: Receive, path: str) -> tuple[ProxyCall, ProxyCaller]:
         """Return the request and its caller. Raises ElytronError, RefusedCall."""
@@ -170,8 +170,8 @@ class ProxyApp:
         caller = self._parts.memory.timed(caller, may_rest=is_remembering)
         # A store that does not answer in time is no reason to fail; the call continues without memory.
         with suppress(MemoryDown):
-            if (reason := await self._parts.memory.in_time(caller, guard.ends)) is not None:
-                raise reason
+            if (end_reason := await self._parts.memory.in_time(caller, guard.ends)) is not None:
+                raise end_reason
         if call.path == CAPABILITIES and call.method == "GET":
             await _send_answer(200, self._capabilities(), send)
         elif call.path in LISTS and call.method == "GET" and len(self._settings.upstreams) > 1:

@@ -204,14 +204,14 @@ class TurnMemory:
         # A message that is no more than its wish is not shown twice.
         texts = messages.texts.union(similarity.plain_text(wish.text) for wish in standing_context.wishes)
         extended_messages = messages.model_copy(update={"texts": texts})
-        recalled = await self._recalled(extended_messages, budget.memories, budget)
+        recall_context = await self._recalled(extended_messages, budget.memories, budget)
         return TurnContext(
-            outcome=recalled.outcome,
-            failure=recalled.failure or standing_context.failure,
+            outcome=recall_context.outcome,
+            failure=recall_context.failure or standing_context.failure,
             facts=standing_context.facts,
-            wishes=standing_context.wishes if recalled.outcome != "off" else (),
-            recalled=recalled.recalled,
-            note=recalled.note,
+            wishes=standing_context.wishes if recall_context.outcome != "off" else (),
+            recalled=recall_context.recalled,
+            note=recall_context.note,
         )
 
     @overload

@@ -49,8 +49,10 @@ async def learning_refusal(memory: MemoryFace, before: str, after: str, /, *, la
         for sentence in new_sentences.values()
     ]
     for batch_start in range(0, len(drafts), core_limits.WRITES_PER_REQUEST):
-        write = LongTermExtraction(facts=tuple(drafts[batch_start : batch_start + core_limits.WRITES_PER_REQUEST]))
-        report = await memory.write(MemoryWriteRequest(write=write, dry_run=True))
+        fact_extraction = LongTermExtraction(
+            facts=tuple(drafts[batch_start : batch_start + core_limits.WRITES_PER_REQUEST])
+        )
+        report = await memory.write(MemoryWriteRequest(write=fact_extraction, dry_run=True))
         reasons = (decision.reason for decision in report.decisions if decision.reason in _REASONS)
         if (reason := next(reasons, None)) is not None:
             return f"The text cannot be learned: {reason}. Nothing was changed."

@@ -423,10 +423,10 @@ def _fact_line(ranked: RankedFact) -> FactLine:
 
 
 def _memory_chunk(recalled: RecalledMemory, terms: Sequence[str]) -> ChunkLine:
-    spans = passages_of(recalled.text, terms, CHUNK_CHARS)
+    passage_spans = passages_of(recalled.text, terms, CHUNK_CHARS)
     return ChunkLine(
         id=recalled.id,
-        text=SENTENCE_BREAK.join(recalled.text[start:end].strip() for start, end in spans),
+        text=SENTENCE_BREAK.join(recalled.text[start:end].strip() for start, end in passage_spans),
         speaker=recalled.speaker or "",
         at=format_instant(recalled.at) if recalled.at is not None else "",
         from_outside=recalled.is_outside,

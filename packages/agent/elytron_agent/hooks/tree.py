@@ -207,14 +207,14 @@ class MemoryTree:
 
 def _turn_file(turn: LedgerTurn) -> TreeFile:
     messages = [message for message in turn.messages if message.text and not message.forgotten]
-    lines = [
+    message_lines = [
         f"{message.speaker or message.role}: {message.text}"
         for message in messages
         if message.role is not EvidenceRole.SYSTEM
     ]
     turn_instant = next((message.at for message in messages if message.at is not None), turn.recorded_at)
     return TreeFile(
-        path=f"{EVENTS}/{_day_text(turn_instant)}/{turn.sequence:06}", text="\n".join(lines), at=turn_instant
+        path=f"{EVENTS}/{_day_text(turn_instant)}/{turn.sequence:06}", text="\n".join(message_lines), at=turn_instant
     )
 
 

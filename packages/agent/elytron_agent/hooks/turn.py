@@ -245,10 +245,15 @@ class _ContextDraft:
         tokens_after = shorter_context.part_tokens(part)
         if tokens_after == tokens_before:
             return shorter_context
-        chars = limits.CHARS_PER_TOKEN
+        chars_per_token = limits.CHARS_PER_TOKEN
         return replace(
             shorter_context,
-            cuts=(*self.cuts, PartCut(part=part, bytes_before=tokens_before * chars, bytes_after=tokens_after * chars)),
+            cuts=(
+                *self.cuts,
+                PartCut(
+                    part=part, bytes_before=tokens_before * chars_per_token, bytes_after=tokens_after * chars_per_token
+                ),
+            ),
         )
 
     def part_tokens(self, part: RequestPart, /) -> int:
@@ -395,15 +400,15 @@ class TurnRecord:
         turn_delta = window.delta_of(items, turn_id=request.turn_id, speaker=request.user_id)
         if turn_delta is None:
             return AfterTurnReport(state=HookState.EMPTY)
-        committed, is_recovered = await self._committed(turn_delta)
-        is_known = committed.session_commit is CommitStatus.DUPLICATE
-        source, decisions = await self._learned(items, committed, is_known=is_known)
-        await self._settled(committed)
+        commit_report, is_recovered = await self._committed(turn_delta)
+        is_known = commit_report.session_commit is CommitStatus.DUPLICATE
+        fact_source, decisions = await self._learned(items, commit_report, is_known=is_known)
+        await self._settled(commit_report)
         return AfterTurnReport(
             state=HookState.DUPLICATE if is_known else HookState.APPLIED,
-            turn=committed.turn_id,
-            messages=len(committed.message_ids),
-            source=source,
+            turn=commit_report.turn_id,
+            messages=len(commit_report.message_ids),
+            source=fact_source,
             facts=decisions,
             recovered=is_recovered,
         )
@@ -433,12 +438,12 @@ class TurnRecord:
         except (LimitExceeded, StoreBudgetExceeded):
             await self.maintained()
         try:
-            committed = await memory.after(delta)
+            commit_report = await memory.after(delta)
         except (LimitExceeded, StoreBudgetExceeded):
             self._counting.add("memory_maintenance_recovery_fail_total")
             raise
         self._counting.add("memory_maintenance_recovery_total")
-        return committed, True
+        return commit_report, True
 
     async def _learned(
         self, items: Sequence[TurnItem], committed: MemoryFinalizeTurnReport, *, is_known: bool

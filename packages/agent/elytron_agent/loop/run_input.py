@@ -89,9 +89,9 @@ async def input_of(
     """Return the input of a new run: the text without copies of the memory block, and descriptions of the images."""
     text = words.text
     if words.images:
-        vision = parts.models.vision
-        window = window_of(vision, parts.window.tokens)
-        description = await describe_images(vision, words.images, text, window=window, deadline=deadline)
+        vision_model = parts.models.vision
+        window = window_of(vision_model, parts.window.tokens)
+        description = await describe_images(vision_model, words.images, text, window=window, deadline=deadline)
         text = description[: limits.INPUT_CHARS]
     text = strip_own_output(text).text
     if not text and not opening.before:

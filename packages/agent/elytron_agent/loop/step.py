@@ -212,8 +212,8 @@ class ReadCall(Value):
 def read_call(call: ToolCall, tools: Mapping[str, Tool], /) -> ReadCall:
     """Parse the arguments of a call. Almost valid JSON is repaired."""
     if call.name not in tools:
-        names = ", ".join(sorted(tools))
-        return ReadCall(call=call, problem=f"There is no tool of this name. Available: {names or 'none'}.")
+        tool_names = ", ".join(sorted(tools))
+        return ReadCall(call=call, problem=f"There is no tool of this name. Available: {tool_names or 'none'}.")
     try:
         # Some models send an empty string for a tool without arguments.
         arguments: object = strict_json.parse_json((call.arguments.strip() or "{}").encode("utf-8", "replace"))

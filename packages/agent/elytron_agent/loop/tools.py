@@ -397,11 +397,11 @@ def mcp_server_of(text: str, /) -> McpToolServer:
     """Parse `NAME=COMMAND` or `NAME=URL` into a server. The command is split like in a shell. Raises InvalidInput."""
     name, _, address = text.partition("=")
     try:
-        command = tuple(shlex.split(address))
+        command_words = tuple(shlex.split(address))
     except ValueError:
         raise InvalidInput(field="MCP server", problem=f"{name!r} has an unclosed quote") from None
     is_url = address.startswith(("http://", "https://"))
-    return _named_server(name, url=address) if is_url else _named_server(name, command=command)
+    return _named_server(name, url=address) if is_url else _named_server(name, command=command_words)
 
 
 def mcp_servers_of(text: str, /) -> tuple[McpToolServer, ...]:

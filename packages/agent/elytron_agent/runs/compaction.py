@@ -176,8 +176,8 @@ class ThreadCompactor:
         covered_runs = head.runs - len(head.window)
         draft = SummaryDraft(text=_stored_text(summary), messages=max(2 * covered_runs, 1))
         try:
-            write = MemoryWriteRequest(scope=self.agent.scope, write=SummaryWrite(summary=draft))
-            await self.agent.memory.write(write)
+            write_request = MemoryWriteRequest(scope=self.agent.scope, write=SummaryWrite(summary=draft))
+            await self.agent.memory.write(write_request)
         except ElytronError:
             return
 

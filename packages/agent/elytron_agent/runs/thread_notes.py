@@ -79,8 +79,8 @@ class ThreadNotes:
     async def note_reacted(self, thread: str, run: str, /) -> None:
         """Record that a run may have a reaction."""
         while True:
-            notes = await self._read((AGENTS, self._agent, thread), REACTED, ReactedRuns)
-            reacted_runs, version = (notes[0].runs, notes[1]) if notes is not None else ((), 0)
+            stored_notes = await self._read((AGENTS, self._agent, thread), REACTED, ReactedRuns)
+            reacted_runs, version = (stored_notes[0].runs, stored_notes[1]) if stored_notes is not None else ((), 0)
             if run in reacted_runs:
                 return
             new_notes = ReactedRuns(runs=(*reacted_runs, run)[-REACTED_RUNS:])

@@ -253,9 +253,9 @@ class UserAgents:
         """Return what deleting an agent would erase. For the main agent, that includes what its agents share."""
         from elytron_agent.loop.removal import RemovalPlan, SharedMemory
 
-        shared = SharedMemory.KEPT if agent.subagent is not None else SharedMemory.ERASED
+        shared_memory = SharedMemory.KEPT if agent.subagent is not None else SharedMemory.ERASED
         try:
-            return await self._removal("").plan(agent.name, shared=shared)
+            return await self._removal("").plan(agent.name, shared=shared_memory)
         except NotFound:
             # A subagent that has never been used has only its name.
             return RemovalPlan((agent.name,), {}, frozenset(), frozenset())

@@ -455,23 +455,23 @@ def event_place(text: str | None, /) -> int | None:
 
 
 def _entry_of(event: FeedEvent, thread: str, sequence: int, at: Instant) -> LogEntry:
-    data = event.data
+    event_data = event.data
     return LogEntry(
         sequence=sequence,
         at=at,
         kind=event.kind,
-        agent_id=data.agent_id or "",
+        agent_id=event_data.agent_id or "",
         thread=thread,
-        run_id=data.run_id or "",
-        step=data.step,
-        item_id=data.message_id or data.item_id,
-        reason=data.reason,
-        total_steps=data.total_steps,
-        total_messages=data.total_messages,
-        usage=data.usage,
-        error=data.error,
-        code=data.code,
-        schedule_id=data.schedule_id,
+        run_id=event_data.run_id or "",
+        step=event_data.step,
+        item_id=event_data.message_id or event_data.item_id,
+        reason=event_data.reason,
+        total_steps=event_data.total_steps,
+        total_messages=event_data.total_messages,
+        usage=event_data.usage,
+        error=event_data.error,
+        code=event_data.code,
+        schedule_id=event_data.schedule_id,
     )
 
 

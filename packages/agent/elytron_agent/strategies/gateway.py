@@ -249,15 +249,15 @@ class GatewayStrategy:
         messages = _exchange_messages(self._place, exchange)
         key = None if exchange.turn is None else key_of(session, exchange.turn)
         app, project = project_fields["app_id"], project_fields["project_id"]
-        add = _read_as(
+        add_call = _read_as(
             calls.add_messages(session, messages, app_id=app, project_id=project, idempotency_key=key), DoneAnswer
         )
-        if await self._once(add, RunEventKind.ADD_FAILED, conversation) is None:
+        if await self._once(add_call, RunEventKind.ADD_FAILED, conversation) is None:
             return
         added_event = RunEvent(kind=RunEventKind.ADD_SUCCEEDED, session_id=session, messages=len(messages))
         await self._report(conversation, added_event)
-        flush = _read_as(calls.flush_session(session, **project_fields), DoneAnswer)
-        if await self._once(flush, RunEventKind.FLUSH_FAILED, conversation, add_succeeded=True) is not None:
+        flush_call = _read_as(calls.flush_session(session, **project_fields), DoneAnswer)
+        if await self._once(flush_call, RunEventKind.FLUSH_FAILED, conversation, add_succeeded=True) is not None:
             await self._report(conversation, RunEvent(kind=RunEventKind.FLUSH_SUCCEEDED, session_id=session))
 
     async def close(self) -> None:

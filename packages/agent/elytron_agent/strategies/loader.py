@@ -227,8 +227,8 @@ class LoadedStrategy:
                 folder = self._folder / settings.directory if settings.directory is not None else None
                 return CuratedStrategy(memory, settings=settings, folder=folder, clock=self._clock)
             case GatewayPlace() as place:
-                tell = self._tell or stored_events(memory)
-                return GatewayStrategy(place, tell=tell, tools=(session_search(AgentMemoryView.of(memory)),))
+                tell_event = self._tell or stored_events(memory)
+                return GatewayStrategy(place, tell=tell_event, tools=(session_search(AgentMemoryView.of(memory)),))
             case RuntimeSettings() as settings:
                 return RuntimeStrategy(memory, settings=settings)
             case _:

@@ -230,9 +230,9 @@ class StreamRelay:
 
         Half an event is not relayed, for the following bytes would be read as its other half.
         """
-        tail = self._mask.end()
-        self._copy.feed(tail)
-        passed_tail = self._gate.feed(tail)
+        masked_tail = self._mask.end()
+        self._copy.feed(masked_tail)
+        passed_tail = self._gate.feed(masked_tail)
         has_whole_rest = self._copy.end(is_clean=not is_broken)
         if self.answer.failed is not FailureReason.CUT:
             return passed_tail + self._gate.rest() if self.answer.is_whole or not is_broken else None

@@ -162,10 +162,10 @@ def _inflate_body(body: bytes, bits: int, limit: int) -> bytes | None:
     """Return the first `limit` bytes plus one of a compressed body; None for an invalid or truncated one."""
     reader = zlib.decompressobj(bits)
     try:
-        unpacked = reader.decompress(body, limit + 1)
+        unpacked_body = reader.decompress(body, limit + 1)
     except zlib.error:
         return None
-    return unpacked if reader.eof or len(unpacked) > limit else None
+    return unpacked_body if reader.eof or len(unpacked_body) > limit else None
 
 
 Pause = Callable[[float], Awaitable[None]]

@@ -561,10 +561,10 @@ async def _written_summary(
     service: ResponseService, user: UserAgents, model: str, turns: list[WindowTurn], *, most: int
 ) -> str:
     address = user.settings.summary_model or user.settings.model_named(model)
-    writer = service.model(address)
-    request = summary_request(turns, "", window=window_of(writer, most))
+    summary_model = service.model(address)
+    request = summary_request(turns, "", window=window_of(summary_model, most))
     try:
-        answer = await ask_for(writer, request, WindowSummaryDraft)
+        answer = await ask_for(summary_model, request, WindowSummaryDraft)
     except ModelError:
         return extract_summary(turns, "")
     summary_draft = answer.value

@@ -162,10 +162,10 @@ class ScheduleRunner:
         async def is_wanted() -> bool:
             # Another process may have given up this run while it waited for its thread.
             try:
-                current = (await repository.stored(due_time.schedule)).current
+                current_run = (await repository.stored(due_time.schedule)).current
             except NotFound:
                 return False
-            return current is not None and current.run_id == run.run_id
+            return current_run is not None and current_run.run_id == run.run_id
 
         request = TurnRequest(text, run=run.run_id, schedule=due_time.schedule, is_wanted=is_wanted)
         end_event = await self._ended((await self._turn_service.begin(work.user, work.agent, request)).read(), beat)
@@ -226,10 +226,10 @@ def due_time_of(payload: str, /) -> DueTime:
 
 def _begin_run(stored: StoredSchedule, due_time: DueTime) -> StoredSchedule:
     """Return a schedule with the run of its due time started, or the same run if it was interrupted."""
-    current = stored.current
-    if current is not None and current.state is RunState.RUNNING:
+    current_run = stored.current
+    if current_run is not None and current_run.state is RunState.RUNNING:
         return stored
-    attempts = (current.attempts if current is not None else 0) + 1
+    attempts = (current_run.attempts if current_run is not None else 0) + 1
     run = ScheduleRun(
         due_at=due_time.at,
         state=RunState.RUNNING,
