@@ -105,10 +105,10 @@ def typed_tool(
 
     async def checked(raw_arguments: Arguments, key: CallKey, /) -> str | ToolAnswer:
         try:
-            read = arguments.model_validate(dict(raw_arguments))
+            parsed_arguments = arguments.model_validate(dict(raw_arguments))
         except ValidationError as error:
             raise invalid_input(error, model=arguments) from None
-        return await act(read, key)
+        return await act(parsed_arguments, key)
 
     return Tool(name, description, _schema_of(arguments), checked, may_repeat, is_outside, read_only)
 

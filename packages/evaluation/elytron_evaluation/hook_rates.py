@@ -86,9 +86,9 @@ class HookRates(Value):
 
 def rate_of(name: str, part: float, whole: float, /, *, bar: float | None = None) -> HookRate:
     """Return the rate `part / whole` with the threshold `bar`, or with the rate's default threshold."""
-    own = CEILINGS[name] if name in CEILINGS else FLOORS[name]
+    default_bar = CEILINGS[name] if name in CEILINGS else FLOORS[name]
     value = part / whole if whole else 0.0
-    return HookRate(name=name, value=value, bar=own if bar is None else bar, is_ceiling=name in CEILINGS)
+    return HookRate(name=name, value=value, bar=default_bar if bar is None else bar, is_ceiling=name in CEILINGS)
 
 
 SHARES: Final = (0.5, 0.7, 0.79, 0.81, 0.9, 1.2)
@@ -144,15 +144,15 @@ class HookStage:
         self, hooks: TurnHooks, turns: Sequence[tuple[str, str]], /, *, session: str, question: str
     ) -> int:
         """Return for how many of `SHARES` compaction happens exactly when the settings require it."""
-        right = 0
+        right_count = 0
         for number, share in enumerate(SHARES):
             name = f"{session}-{number}"
             await self.tell_pairs(hooks, turns, session=name)
             async with hooks.turn(question, session_id=name) as turn:
                 tokens = turn.before.context_tokens
             async with hooks.turn(question, session_id=name, max_input_tokens=round(tokens / share)) as turn:
-                right += (turn.before.compacted > 0) == (share >= self._settings.compact_threshold)
-        return right
+                right_count += (turn.before.compacted > 0) == (share >= self._settings.compact_threshold)
+        return right_count
 
     async def _entries(self, session: str) -> Sequence[elytron.FactEntry]:
         request = FactListRequest(scope=self._scope(session), states=tuple(FactState), limit=PAGE_MAX)
@@ -203,26 +203,29 @@ class _HookScenarios(HookStage):
     async def history(self) -> tuple[HookRate, ...]:
         """Play a conversation whose host resends its whole history and whose model echoes the reference it is shown."""
         hooks, history = self.hooks(), list[Json]()
-        items = twice = 0
+        item_count = duplicate_count = 0
         for prompt, reply in SMALL_TALK:
             history.append({"role": "user", "content": prompt})
             async with hooks.turn(history, session_id="history") as turn:
                 context_items = Counter(item.identity for item in items_of(turn.messages))
                 host_items = Counter(item.identity for item in items_of(history))
-                items += context_items.total()
+                item_count += context_items.total()
                 # Messages that the host itself repeats are not duplicates, nor is the first occurrence of each.
-                twice += (context_items - host_items - Counter(set(context_items))).total()
+                duplicate_count += (context_items - host_items - Counter(set(context_items))).total()
                 references = [str(item.words) for item in items_of(turn.messages) if is_reference(item)]
                 turn.answered("\n".join([reply, *references]))
             history.append({"role": "assistant", "content": reply})
         stored_texts = await self.stored_texts("history")
         expected_texts = [text for pair in SMALL_TALK for text in pair]
-        echoes = (Counter(stored_texts) - Counter(expected_texts)).total()
-        same = sum(one == other for one, other in zip(stored_texts, expected_texts, strict=False))
+        echo_count = (Counter(stored_texts) - Counter(expected_texts)).total()
+        same_count = sum(
+            stored_text == expected_text
+            for stored_text, expected_text in zip(stored_texts, expected_texts, strict=False)
+        )
         return (
-            rate_of("prompt_duplicate_rate", twice, items),
-            rate_of("persisted_history_echo_rate", echoes, len(stored_texts)),
-            rate_of("history_equivalence", same, max(len(stored_texts), len(expected_texts))),
+            rate_of("prompt_duplicate_rate", duplicate_count, item_count),
+            rate_of("persisted_history_echo_rate", echo_count, len(stored_texts)),
+            rate_of("history_equivalence", same_count, max(len(stored_texts), len(expected_texts))),
         )
 
     async def facts(self) -> tuple[HookRate, ...]:
@@ -230,28 +233,28 @@ class _HookScenarios(HookStage):
         hooks = self.hooks()
         await self.tell(hooks, FACT_TEXTS, session="facts")
         expected_facts = LASTING | OF_THE_WEEK | OF_THE_DAY
-        right = value_count = expected_count = 0
+        right_count = value_count = expected_count = 0
         for question in QUESTIONS:
             values = await self._values(hooks, question)
-            right, value_count, expected_count = (
-                right + len(values & expected_facts),
+            right_count, value_count, expected_count = (
+                right_count + len(values & expected_facts),
                 value_count + len(values),
                 expected_count + len(expected_facts),
             )
-        suppressed_count, over, stayed = 0, 0, 0
-        for days, past in ((1, OF_THE_DAY), (7, OF_THE_DAY | OF_THE_WEEK), (365, OF_THE_DAY | OF_THE_WEEK)):
+        suppressed_count, past_count, lasting_count = 0, 0, 0
+        for days, past_facts in ((1, OF_THE_DAY), (7, OF_THE_DAY | OF_THE_WEEK), (365, OF_THE_DAY | OF_THE_WEEK)):
             self.clock.advance(days * DAY_MS)
             values = await self._values(hooks, QUESTIONS[0])
-            suppressed_count, over, stayed = (
-                suppressed_count + len(past - values),
-                over + len(past),
-                stayed + len(values & LASTING),
+            suppressed_count, past_count, lasting_count = (
+                suppressed_count + len(past_facts - values),
+                past_count + len(past_facts),
+                lasting_count + len(values & LASTING),
             )
         return (
-            rate_of("fact_recall_precision", right, value_count),
-            rate_of("fact_recall_recall", right, expected_count),
-            rate_of("durable_fact_survival", stayed, 3 * len(LASTING)),
-            rate_of("expired_fact_suppression", suppressed_count, over),
+            rate_of("fact_recall_precision", right_count, value_count),
+            rate_of("fact_recall_recall", right_count, expected_count),
+            rate_of("durable_fact_survival", lasting_count, 3 * len(LASTING)),
+            rate_of("expired_fact_suppression", suppressed_count, past_count),
         )
 
     async def _values(self, hooks: TurnHooks, question: str) -> set[str]:
@@ -263,13 +266,13 @@ class _HookScenarios(HookStage):
         hooks = self.hooks()
         await self.tell(hooks, FACT_TEXTS, session="repeats")
         texts, facts = await self.stored_texts("repeats"), await self.facts_of("repeats")
-        unchanged = 0
+        unchanged_count = 0
         for _ in range(2):
             await self.tell(hooks, FACT_TEXTS, session="repeats")
-            unchanged += (texts, facts) == (await self.stored_texts("repeats"), await self.facts_of("repeats"))
+            unchanged_count += (texts, facts) == (await self.stored_texts("repeats"), await self.facts_of("repeats"))
         await self.tell(hooks, FACT_TEXTS, session="repeats", ids="again")
         return (
-            rate_of("idempotency", unchanged, 2),
+            rate_of("idempotency", unchanged_count, 2),
             rate_of("duplicate_growth", len(await self.facts_of("repeats")), len(facts)),
         )
 
@@ -279,20 +282,20 @@ class _HookScenarios(HookStage):
         people = {f"key-{number}": f"Name{number}" for number in range(4)}
         for key, name in people.items():
             await self.tell(hooks, (f"My name is {name}.",), session=hooks.session_of(key))
-        leaks = questions = 0
-        for key, own in people.items():
+        leak_count = question_count = 0
+        for key, own_name in people.items():
             for name in people.values():
                 async with hooks.turn(f"Is there a {name}? Who am I?", credential=key) as turn:
                     context = "\n".join(str(message["content"]) for message in turn.messages[:-1])
-                questions += 1
-                leaks += any(other in context for other in people.values() if other != own)
-        return (rate_of("session_isolation_leak", leaks, questions),)
+                question_count += 1
+                leak_count += any(other_name in context for other_name in people.values() if other_name != own_name)
+        return (rate_of("session_isolation_leak", leak_count, question_count),)
 
     async def compaction(self) -> tuple[HookRate, ...]:
         """Request contexts under several limits; compaction must begin exactly at four fifths of the limit."""
         pairs = [(f"{prompt} {prompt}", "I see.") for prompt, _ in SMALL_TALK]
-        right = await self.compacted_rightly(self.hooks(), pairs, session="compaction", question="And now?")
-        return (rate_of("compaction_triggers", right, len(SHARES)),)
+        right_count = await self.compacted_rightly(self.hooks(), pairs, session="compaction", question="And now?")
+        return (rate_of("compaction_triggers", right_count, len(SHARES)),)
 
 
 _Words = Annotated[str, Field(min_length=1, max_length=limits.CONDITION_CHARS)]
@@ -448,10 +451,12 @@ class _ScriptTelling(HookStage):
     def rates(self) -> HookRates:
         """Return the rates that could be measured, in report order."""
         bars, names = self._script.bars, [*CEILINGS, *FLOORS]
-        measured = [name for name in names if self._wholes[name]]
+        measured_names = [name for name in names if self._wholes[name]]
         return HookRates(
-            rates=tuple(rate_of(name, self._parts[name], self._wholes[name], bar=bars.get(name)) for name in measured),
-            unmeasured=tuple(name for name in names if name not in measured),
+            rates=tuple(
+                rate_of(name, self._parts[name], self._wholes[name], bar=bars.get(name)) for name in measured_names
+            ),
+            unmeasured=tuple(name for name in names if name not in measured_names),
         )
 
     async def all_lines(self, hooks: TurnHooks) -> None:
@@ -476,8 +481,11 @@ class _ScriptTelling(HookStage):
                 (Counter(stored_texts) - Counter(expected_texts)).total(),
                 len(stored_texts),
             )
-            same = sum(one == other for one, other in zip(stored_texts, expected_texts, strict=False))
-            self._count("history_equivalence", same, max(len(stored_texts), len(expected_texts)))
+            same_count = sum(
+                stored_text == expected_text
+                for stored_text, expected_text in zip(stored_texts, expected_texts, strict=False)
+            )
+            self._count("history_equivalence", same_count, max(len(stored_texts), len(expected_texts)))
 
     async def other_sessions(self, hooks: TurnHooks) -> None:
         """Ask each session the questions of the others.
@@ -492,10 +500,10 @@ class _ScriptTelling(HookStage):
             if not isinstance(line, QuestionLine):
                 continue
             for session in session_texts.keys() - {line.session}:
-                theirs = [text for text in line.expects if normalise_text(text) not in session_texts[session]]
-                if theirs:
+                foreign_texts = [text for text in line.expects if normalise_text(text) not in session_texts[session]]
+                if foreign_texts:
                     reference = await self._reference(hooks, line.user, session)
-                    self._count("session_isolation_leak", bool(_count_held(theirs, reference)), 1)
+                    self._count("session_isolation_leak", bool(_count_held(foreign_texts, reference)), 1)
 
     async def repeats(self, hooks: TurnHooks) -> None:
         """Send each session's turns to a new session, again under the same ids, and then under new ids."""
@@ -503,11 +511,13 @@ class _ScriptTelling(HookStage):
             session = f"evaluation.repeats-{number}"
             pairs = [(turn.user, turn.assistant) for turn in turns]
             await self.tell_pairs(hooks, pairs, session=session)
-            before = await self.stored_texts(session), await self.facts_of(session)
+            contents_before = await self.stored_texts(session), await self.facts_of(session)
             await self.tell_pairs(hooks, pairs, session=session)
-            self._count("idempotency", before == (await self.stored_texts(session), await self.facts_of(session)), 1)
+            self._count(
+                "idempotency", contents_before == (await self.stored_texts(session), await self.facts_of(session)), 1
+            )
             await self.tell_pairs(hooks, pairs, session=session, ids="again")
-            self._count("duplicate_growth", len(await self.facts_of(session)), len(before[1]))
+            self._count("duplicate_growth", len(await self.facts_of(session)), len(contents_before[1]))
 
     async def compaction(self, hooks: TurnHooks) -> None:
         """Request contexts for the longest session at several shares of the limit."""
@@ -515,8 +525,10 @@ class _ScriptTelling(HookStage):
         if len(turns) < _COMPACTED_FROM:
             return
         pairs = [(turn.user, turn.assistant) for turn in turns]
-        right = await self.compacted_rightly(hooks, pairs, session="evaluation.compaction", question=turns[-1].user)
-        self._count("compaction_triggers", right, len(SHARES))
+        right_count = await self.compacted_rightly(
+            hooks, pairs, session="evaluation.compaction", question=turns[-1].user
+        )
+        self._count("compaction_triggers", right_count, len(SHARES))
 
     async def _tell(self, hooks: TurnHooks, line: TurnLine, number: int) -> None:
         """Send one turn whose answer repeats the reference block, as models sometimes do."""
@@ -530,18 +542,18 @@ class _ScriptTelling(HookStage):
                 (context_items - host_items - Counter(set(context_items))).total(),
                 context_items.total(),
             )
-            echo = [str(item.words) for item in items_of(turn.messages) if is_reference(item)]
-            turn.answered("\n".join([line.assistant, *echo]))
+            reference_texts = [str(item.words) for item in items_of(turn.messages) if is_reference(item)]
+            turn.answered("\n".join([line.assistant, *reference_texts]))
         history.append({"role": "assistant", "content": line.assistant})
 
     async def _ask(self, hooks: TurnHooks, line: QuestionLine, *, is_later: bool) -> None:
         fact_text = normalise_text("\n".join(await self.recalled_facts(hooks, line.user, session=line.session)))
-        right, wrong = _count_held(line.expects, fact_text), _count_held(line.excludes, fact_text)
-        self._count("fact_recall_recall", right, len(line.expects))
-        self._count("fact_recall_precision", right, right + wrong)
+        right_count, wrong_count = _count_held(line.expects, fact_text), _count_held(line.excludes, fact_text)
+        self._count("fact_recall_recall", right_count, len(line.expects))
+        self._count("fact_recall_precision", right_count, right_count + wrong_count)
         if is_later:
-            self._count("durable_fact_survival", right, len(line.expects))
-            self._count("expired_fact_suppression", len(line.excludes) - wrong, len(line.excludes))
+            self._count("durable_fact_survival", right_count, len(line.expects))
+            self._count("expired_fact_suppression", len(line.excludes) - wrong_count, len(line.excludes))
 
     async def _reference(self, hooks: TurnHooks, question: str, session: str) -> str:
         """Return the normalised text that memory adds to the context of a question."""

@@ -67,14 +67,14 @@ async def demonstrate_proxy(memory: "MemoryRuntime", space: str, /) -> tuple[Dem
                 body = {"model": "scripted", "messages": [{"role": "user", "content": message}]}
                 answer = await client.post("/api/chat", json=body)
                 lines = [fields_of(line) or {} for line in answer.content.splitlines()]
-                placed = "".join(text_field(line, "prompt") for line in lines).removeprefix(message).strip()
+                placed_text = "".join(text_field(line, "prompt") for line in lines).removeprefix(message).strip()
                 calls.append(
                     DemonstratedCall(
                         conversation=conversation,
                         said=message,
                         answered="".join(text_field(inner_object(line, "message"), "content") for line in lines),
                         recalled=int(answer.headers.get("x-elytron-recalled", "0")),
-                        placed=placed,
+                        placed=placed_text,
                     )
                 )
                 await app.idle()
@@ -82,19 +82,23 @@ async def demonstrate_proxy(memory: "MemoryRuntime", space: str, /) -> tuple[Dem
 
 
 async def _answer_scripted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = next(int(row.split(b":")[1]) for row in head.lower().split(b"\r\n") if row.startswith(b"content-length"))
-    request = fields_of(await reader.readexactly(length)) or {}
+    request_head = await reader.readuntil(b"\r\n\r\n")
+    body_bytes = next(
+        int(header_line.split(b":")[1])
+        for header_line in request_head.lower().split(b"\r\n")
+        if header_line.startswith(b"content-length")
+    )
+    request = fields_of(await reader.readexactly(body_bytes)) or {}
     message = text_field(object_list(request, "messages")[-1], "content")
     name_match = _NAME.search(message)
     if message.startswith(QUESTION):
-        words = f"Your boat is called {name_match[1]}." if name_match is not None else "You have not told me."
+        answer_text = f"Your boat is called {name_match[1]}." if name_match is not None else "You have not told me."
     else:
-        words = "I will keep that in mind."
-    lines = (
-        {"message": {"role": "assistant", "content": words}, "done": False, "prompt": message},
+        answer_text = "I will keep that in mind."
+    response_lines = (
+        {"message": {"role": "assistant", "content": answer_text}, "done": False, "prompt": message},
         {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"},
     )
-    writer.write(_HEAD + b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    writer.write(_HEAD + b"".join(json.dumps(response_line).encode() + b"\n" for response_line in response_lines))
     await writer.drain()
     writer.close()

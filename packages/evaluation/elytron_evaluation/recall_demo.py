@@ -71,51 +71,55 @@ async def demonstrate_recall(
     Raises:
         UnreadableFile: A file of the demonstration is damaged.
     """
-    lines, questions = read_conversation()
-    began = time.perf_counter()
-    imported = await import_transcript(memory, demo_folder() / CONVERSATION, progress=progress)
-    took = time.perf_counter() - began
-    times: list[float] = []
-    answered = [await _ask_question(memory, question, lines, times) for question in questions]
+    message_texts, questions = read_conversation()
+    start_s = time.perf_counter()
+    import_report = await import_transcript(memory, demo_folder() / CONVERSATION, progress=progress)
+    import_s = time.perf_counter() - start_s
+    recall_times_s: list[float] = []
+    answered_questions = [
+        await _ask_question(memory, question, message_texts, recall_times_s) for question in questions
+    ]
     projection = await memory.call(MemoryProjectionRequest(query=questions[0].question, max_chars=PROJECTED_CHARS))
     return DemoReport(
         store=store,
-        imported=imported,
-        turns_per_s=round(imported.stored / took, 1) if imported.stored else None,
-        recall_p50_ms=round(statistics.median(times) * 1000, 2),
-        answered=tuple(answered),
+        imported=import_report,
+        turns_per_s=round(import_report.stored / import_s, 1) if import_report.stored else None,
+        recall_p50_ms=round(statistics.median(recall_times_s) * 1000, 2),
+        answered=tuple(answered_questions),
         projection=projection,
     )
 
 
 def demo_folder() -> Path:
     """Return the folder with the conversation: inside the package if installed, among the fixtures in a checkout."""
-    shipped = Path(__file__).parent / "demo_data"
-    return shipped if shipped.is_dir() else Path(__file__).parents[3] / "fixtures" / "conversations"
+    installed_folder = Path(__file__).parent / "demo_data"
+    return installed_folder if installed_folder.is_dir() else Path(__file__).parents[3] / "fixtures" / "conversations"
 
 
 def read_conversation() -> tuple[Sequence[str], tuple[DemoQuestion, ...]]:
     """Return the messages of the conversation and the questions about it. Raises UnreadableFile."""
-    name = QUESTIONS
+    file_name = QUESTIONS
     try:
-        questions = TypeAdapter(tuple[DemoQuestion, ...]).validate_json((demo_folder() / name).read_bytes())
-        name = CONVERSATION
+        questions = TypeAdapter(tuple[DemoQuestion, ...]).validate_json((demo_folder() / file_name).read_bytes())
+        file_name = CONVERSATION
         texts = TypeAdapter(dict[str, str])
-        lines = [texts.validate_json(line)["content"] for line in (demo_folder() / name).read_bytes().splitlines()]
+        lines = [texts.validate_json(line)["content"] for line in (demo_folder() / file_name).read_bytes().splitlines()]
     except (OSError, ValidationError, KeyError) as error:
-        raise UnreadableFile(name=name, problem="of the demonstration is damaged: reinstall elytron") from error
+        raise UnreadableFile(name=file_name, problem="of the demonstration is damaged: reinstall elytron") from error
     return lines, questions
 
 
 async def _ask_question(
     memory: DemoCaller, question: DemoQuestion, lines: Sequence[str], times: list[float]
 ) -> AnsweredQuestion:
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     report = await memory.call(MemoryRecallRequest(query=question.question))
-    times.append(time.perf_counter() - began)
+    times.append(time.perf_counter() - start_s)
     evidence = {lines[number - 1] for number in question.evidence}
-    places = tuple(place for place, hit in enumerate(report.hits, start=1) if hit.text in evidence)
-    return AnsweredQuestion(question=question.question, answer=question.answer, hits=report.hits, evidence_at=places)
+    evidence_ranks = tuple(rank for rank, hit in enumerate(report.hits, start=1) if hit.text in evidence)
+    return AnsweredQuestion(
+        question=question.question, answer=question.answer, hits=report.hits, evidence_at=evidence_ranks
+    )
 
 
 def telling_sentences(text: str, question: str, /) -> str:

@@ -51,24 +51,24 @@ def figure_rows(figures: RecallFigures, /) -> Sequence[tuple[str, str]]:
 
 def evaluation_page(report: EvaluationReport, /) -> str:
     """Return the whole page, with all text of questions and memories escaped."""
-    first = report.evaluation
-    both = (first,) if report.comparison is None else (first, report.comparison.second)
+    first_evaluation = report.evaluation
+    evaluations = (first_evaluation,) if report.comparison is None else (first_evaluation, report.comparison.second)
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8"><title>Evaluation of recall</title>',
         f"<style>{_STYLE}</style></head><body>",
         "<h1>Evaluation of recall</h1>",
         f"<p>{_counts_text(report)}.</p>",
-        _figures_table(both),
+        _figures_table(evaluations),
     ]
     if report.comparison is not None:
-        more, fewer = len(report.comparison.more), len(report.comparison.fewer)
+        more_count, fewer_count = len(report.comparison.more), len(report.comparison.fewer)
         parts.append(
-            f"<p>The second configuration finds more evidence for {more} questions, less for {fewer}, and as much for"
-            f" {report.comparison.unchanged}.</p>"
+            f"<p>The second configuration finds more evidence for {more_count} questions, less for {fewer_count},"
+            f" and as much for {report.comparison.unchanged}.</p>"
         )
-    parts += [_misses_table(evaluation, number) for number, evaluation in enumerate(both, 1)]
-    parts += [_answered_table(evaluation, number) for number, evaluation in enumerate(both, 1)]
+    parts += [_misses_table(evaluation, number) for number, evaluation in enumerate(evaluations, 1)]
+    parts += [_answered_table(evaluation, number) for number, evaluation in enumerate(evaluations, 1)]
     parts.append(_problems_table(report))
     return "\n".join([*parts, "</body></html>", ""])
 
@@ -87,27 +87,27 @@ def configuration_label(evaluation: RecallEvaluation, /) -> str:
 
 def _figures_table(evaluations: Sequence[RecallEvaluation]) -> str:
     columns = [figure_rows(evaluation.figures) for evaluation in evaluations]
-    head = "".join(f"<th>{escape(configuration_label(evaluation))}</th>" for evaluation in evaluations)
+    heading_cells = "".join(f"<th>{escape(configuration_label(evaluation))}</th>" for evaluation in evaluations)
     rows: list[str] = []
     for cells in zip(*columns, strict=True):
         values = "".join(f"<td class=number>{escape(value)}</td>" for _, value in cells)
         rows.append(f"<tr><td>{escape(cells[0][0])}</td>{values}</tr>")
-    return _table_html(f"<th>figure</th>{head}", rows)
+    return _table_html(f"<th>figure</th>{heading_cells}", rows)
 
 
 def _misses_table(evaluation: RecallEvaluation, number: int) -> str:
-    rows = [_miss_row(result, place) for result in evaluation.results for place in range(len(result.missed))]
+    rows = [_miss_row(result, index) for result in evaluation.results for index in range(len(result.missed))]
     if not rows:
         return f"<h2>Missed evidence, configuration {number}</h2><p>None.</p>"
-    head = "<th>line</th><th>question</th><th>evidence</th><th>reason</th><th>rank</th>"
-    return f"<h2>Missed evidence, configuration {number}</h2>{_table_html(head, rows)}"
+    heading_cells = "<th>line</th><th>question</th><th>evidence</th><th>reason</th><th>rank</th>"
+    return f"<h2>Missed evidence, configuration {number}</h2>{_table_html(heading_cells, rows)}"
 
 
 def _miss_row(result: QuestionResult, place: int) -> str:
-    missed = result.missed[place]
-    cells = (result.question.query, missed.evidence, REASONS[missed.reason])
+    missed_evidence = result.missed[place]
+    cells = (result.question.query, missed_evidence.evidence, REASONS[missed_evidence.reason])
     texts = "".join(f"<td>{escape(text)}</td>" for text in cells)
-    rank = "" if missed.place is None else str(missed.place)
+    rank = "" if missed_evidence.place is None else str(missed_evidence.place)
     return f"<tr><td class=number>{result.question.line}</td>{texts}<td class=number>{rank}</td></tr>"
 
 
@@ -126,8 +126,8 @@ def _answered_table(evaluation: RecallEvaluation, number: int) -> str:
     ]
     if not rows:
         return ""
-    head = "".join(f"<th>{name}</th>" for name in ANSWERED_COLUMNS)
-    return f"<h2>Unrelated questions with an answer, configuration {number}</h2>{_table_html(head, rows)}"
+    heading_cells = "".join(f"<th>{name}</th>" for name in ANSWERED_COLUMNS)
+    return f"<h2>Unrelated questions with an answer, configuration {number}</h2>{_table_html(heading_cells, rows)}"
 
 
 def _problems_table(report: EvaluationReport) -> str:

@@ -222,21 +222,21 @@ def parse_questions(data: bytes, /, *, name: str) -> QuestionFile:
         UnreadableFile: The file has no valid question, or too many.
     """
     questions: list[RecallQuestion] = []
-    skipped: list[SkippedLine] = []
-    ignored: dict[str, int] = {}
+    skipped_lines: list[SkippedLine] = []
+    ignored_counts: dict[str, int] = {}
     for number, text in enumerate(data.split(b"\n"), 1):
         if not text.strip():
             continue
         try:
-            questions.append(_parse_question(number, text, ignored))
+            questions.append(_parse_question(number, text, ignored_counts))
         except InvalidInput as error:
-            skipped.append(SkippedLine(line=number, problem=f"{error.field} {error.problem}"))
+            skipped_lines.append(SkippedLine(line=number, problem=f"{error.field} {error.problem}"))
     if len(questions) > MAX_QUESTIONS:
         raise UnreadableFile(name=name, problem=f"has more than {MAX_QUESTIONS:,} questions")
     if not questions:
-        why = f"; line {skipped[0].line}: {skipped[0].problem}" if skipped else ""
-        raise UnreadableFile(name=name, problem=f'has no question: write lines like {{"question": "..."}}{why}')
-    return QuestionFile(questions=tuple(questions), skipped=tuple(skipped), ignored_fields=ignored)
+        reason_text = f"; line {skipped_lines[0].line}: {skipped_lines[0].problem}" if skipped_lines else ""
+        raise UnreadableFile(name=name, problem=f'has no question: write lines like {{"question": "..."}}{reason_text}')
+    return QuestionFile(questions=tuple(questions), skipped=tuple(skipped_lines), ignored_fields=ignored_counts)
 
 
 def _parse_question(number: int, text: bytes, ignored: dict[str, int]) -> RecallQuestion:
@@ -268,10 +268,10 @@ def _parse_question(number: int, text: bytes, ignored: dict[str, int]) -> Recall
 
 
 def _one_field(line: Mapping[str, object], names: Sequence[str]) -> object:
-    present = [name for name in names if name in line]
-    if len(present) > 1:
-        raise InvalidInput(field=present[1], problem=f"means the same as {present[0]}: remove one of them")
-    return line[present[0]] if present else None
+    present_names = [name for name in names if name in line]
+    if len(present_names) > 1:
+        raise InvalidInput(field=present_names[1], problem=f"means the same as {present_names[0]}: remove one of them")
+    return line[present_names[0]] if present_names else None
 
 
 async def evaluate_recall(
@@ -280,7 +280,7 @@ async def evaluate_recall(
     """Ask `memory` each question and return what was recalled, missed and shown. Nothing is written."""
     results: list[QuestionResult] = []
     failures: list[SkippedLine] = []
-    vectors: dict[VectorUse, int] = {}
+    vector_use_counts: dict[VectorUse, int] = {}
     for question in questions:
         try:
             result, use = await _ask_question(memory, question, configuration)
@@ -288,26 +288,34 @@ async def evaluate_recall(
             failures.append(SkippedLine(line=question.line, problem=str(error)))
             continue
         results.append(result)
-        vectors[use] = vectors.get(use, 0) + 1
+        vector_use_counts[use] = vector_use_counts.get(use, 0) + 1
     return RecallEvaluation(
         configuration=configuration,
         figures=_count_figures(results, failed=len(failures)),
         results=tuple(results),
         answered_unrelated=tuple(result.question.line for result in results if result.is_answered_unrelated),
         failures=tuple(failures),
-        vectors=vectors,
+        vectors=vector_use_counts,
     )
 
 
 def compare_evaluations(first: RecallEvaluation, second: RecallEvaluation, /) -> RecallComparison:
     """Compare, for the questions that both answered, how much evidence each configuration found."""
-    before = {result.question.line: len(result.evidence_places) for result in first.results if result.question.evidence}
-    after = {result.question.line: len(result.evidence_places) for result in second.results if result.question.evidence}
-    both = sorted(before.keys() & after.keys())
-    more = tuple(line for line in both if after[line] > before[line])
-    fewer = tuple(line for line in both if after[line] < before[line])
+    counts_before = {
+        result.question.line: len(result.evidence_places) for result in first.results if result.question.evidence
+    }
+    counts_after = {
+        result.question.line: len(result.evidence_places) for result in second.results if result.question.evidence
+    }
+    shared_lines = sorted(counts_before.keys() & counts_after.keys())
+    improved_lines = tuple(line for line in shared_lines if counts_after[line] > counts_before[line])
+    worsened_lines = tuple(line for line in shared_lines if counts_after[line] < counts_before[line])
     return RecallComparison(
-        first=first, second=second, more=more, fewer=fewer, unchanged=len(both) - len(more) - len(fewer)
+        first=first,
+        second=second,
+        more=improved_lines,
+        fewer=worsened_lines,
+        unchanged=len(shared_lines) - len(improved_lines) - len(worsened_lines),
     )
 
 
@@ -324,15 +332,15 @@ async def _ask_question(
         diversity=configuration.diversity,
     )
     report = await memory.operate(request)
-    places = [_place_of(report.hits, ids, text) for ids, text in zip(evidence_ids, question.evidence, strict=True)]
-    evidence_places = tuple(sorted(place for place in places if place is not None))
-    missed = [
+    best_ranks = [_place_of(report.hits, ids, text) for ids, text in zip(evidence_ids, question.evidence, strict=True)]
+    evidence_places = tuple(sorted(rank for rank in best_ranks if rank is not None))
+    missed_evidence = [
         await _explain_miss(memory, request, text, ids, is_empty=report.reason is NothingReason.EMPTY_SPACE)
-        for place, ids, text in zip(places, evidence_ids, question.evidence, strict=True)
-        if place is None
+        for rank, ids, text in zip(best_ranks, evidence_ids, question.evidence, strict=True)
+        if rank is None
     ]
-    relevant = {hit.id for hit in report.hits if _is_evidence(hit, evidence_ids, question.evidence)}
-    block = await memory.operate(
+    relevant_ids = {hit.id for hit in report.hits if _is_evidence(hit, evidence_ids, question.evidence)}
+    projection = await memory.operate(
         MemoryProjectionRequest(
             scope=scope,
             query=question.query,
@@ -342,19 +350,19 @@ async def _ask_question(
             answers_only=True,
         )
     )
-    block_ids = frozenset(block.selected_ids)
+    block_ids = frozenset(projection.selected_ids)
     result = QuestionResult(
         question=question,
         outcome=report.outcome,
         hits=len(report.hits),
-        relevant_hits=len(relevant),
+        relevant_hits=len(relevant_ids),
         best_hit=report.hits[0].text[:_HIT_CHARS] if report.hits and not question.evidence else "",
         evidence_places=evidence_places,
-        missed=tuple(missed),
+        missed=tuple(missed_evidence),
         evidence_shown=sum(not block_ids.isdisjoint(ids) for ids in evidence_ids),
         recalled_shown=len(block_ids),
-        block_chars=len(block.system_memory_block) if block_ids else 0,
-        block_tokens=estimate_tokens(block.system_memory_block) if block_ids else 0,
+        block_chars=len(projection.system_memory_block) if block_ids else 0,
+        block_tokens=estimate_tokens(projection.system_memory_block) if block_ids else 0,
     )
     return result, report.vectors
 
@@ -377,12 +385,12 @@ def _plain_text(text: str) -> str:
 
 
 def _place_of(hits: Sequence[RecallHit], ids: frozenset[str], text: str) -> int | None:
-    return next((place for place, hit in enumerate(hits, 1) if _is_evidence(hit, [ids], [text])), None)
+    return next((rank for rank, hit in enumerate(hits, 1) if _is_evidence(hit, [ids], [text])), None)
 
 
 def _is_evidence(hit: RecallHit, ids: Sequence[frozenset[str]], texts: Sequence[str]) -> bool:
-    plain = _plain_text(hit.text)
-    return any(hit.id in memory_ids for memory_ids in ids) or any(_plain_text(text) in plain for text in texts)
+    hit_text = _plain_text(hit.text)
+    return any(hit.id in memory_ids for memory_ids in ids) or any(_plain_text(text) in hit_text for text in texts)
 
 
 async def _explain_miss(
@@ -400,26 +408,30 @@ async def _explain_miss(
     absences = [absence for absence in report.why_not if absence.absence in _REASONS]
     if not absences:
         return MissedEvidence(evidence=text, reason=EvidenceAbsence.NOT_STORED)
-    nearest = min(absences, key=lambda absence: (absence.place is None, absence.place or 0))
-    return MissedEvidence(evidence=text, reason=_REASONS[nearest.absence], place=nearest.place)
+    nearest_absence = min(absences, key=lambda absence: (absence.place is None, absence.place or 0))
+    return MissedEvidence(evidence=text, reason=_REASONS[nearest_absence.absence], place=nearest_absence.place)
 
 
 def _count_figures(results: Sequence[QuestionResult], *, failed: int) -> RecallFigures:
-    answerable = [result for result in results if result.question.evidence]
-    unrelated = [result for result in results if not result.question.evidence]
+    answerable_results = [result for result in results if result.question.evidence]
+    unrelated_results = [result for result in results if not result.question.evidence]
     return RecallFigures(
-        answerable=len(answerable),
-        unrelated=len(unrelated),
+        answerable=len(answerable_results),
+        unrelated=len(unrelated_results),
         failed=failed,
-        recall=_mean_of([result.recalled_share for result in answerable]),
-        precision=_mean_of([result.relevant_hits / result.hits if result.hits else 0.0 for result in answerable]),
-        any_evidence=_mean_of([bool(result.evidence_places) for result in answerable]),
-        reciprocal_rank=_mean_of(
-            [1 / result.evidence_places[0] if result.evidence_places else 0.0 for result in answerable]
+        recall=_mean_of([result.recalled_share for result in answerable_results]),
+        precision=_mean_of(
+            [result.relevant_hits / result.hits if result.hits else 0.0 for result in answerable_results]
         ),
-        evidence_shown=_mean_of([result.evidence_shown / len(result.question.evidence) for result in answerable]),
-        unrelated_answered=_mean_of([result.outcome is not RecallOutcome.NOTHING for result in unrelated]),
-        unrelated_shown=_mean_of([result.recalled_shown > 0 for result in unrelated]),
+        any_evidence=_mean_of([bool(result.evidence_places) for result in answerable_results]),
+        reciprocal_rank=_mean_of(
+            [1 / result.evidence_places[0] if result.evidence_places else 0.0 for result in answerable_results]
+        ),
+        evidence_shown=_mean_of(
+            [result.evidence_shown / len(result.question.evidence) for result in answerable_results]
+        ),
+        unrelated_answered=_mean_of([result.outcome is not RecallOutcome.NOTHING for result in unrelated_results]),
+        unrelated_shown=_mean_of([result.recalled_shown > 0 for result in unrelated_results]),
         block_chars=_mean_of([result.block_chars for result in results]),
         block_tokens=_mean_of([result.block_tokens for result in results]),
     )

@@ -122,17 +122,17 @@ class ProxyApp:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = folded_path(scope["method"], _path_of(scope), self._settings.passed)
         dialect = DIALECTS.get(path) if scope["method"] == "POST" else None
-        shape = dialect or _shape_of(path)
+        error_shape = dialect or _shape_of(path)
         self.figures.count(ProxyFigure.CALLS)
         try:
             call, caller = await self._entered(scope, receive, path)
             await self._answered(call, caller, dialect, receive, send)
-        except RefusedCall as refused:
+        except RefusedCall as refused_call:
             self.figures.count(ProxyFigure.REFUSED)
-            await _send_refusal(shape, refused.refusal, send)
+            await _send_refusal(error_shape, refused_call.refusal, send)
         except ElytronError as error:
             self.figures.count(ProxyFigure.REFUSED)
-            await _send_refusal(shape, self._refusal_of(error, scope), send)
+            await _send_refusal(error_shape, self._refusal_of(error, scope), send)
 
     async def _entered(self, scope: Scope, receive: Receive, path: str) -> tuple[ProxyCall, ProxyCaller]:
         """Return the request and its caller. Raises ElytronError, RefusedCall."""
@@ -140,13 +140,15 @@ class ProxyApp:
         _require_plain(path)
         self._require_host(scope, headers)
         self._require_passed(scope["method"], path)
-        peer = scope["client"][0] if scope.get("client") else None
+        peer_address = scope["client"][0] if scope.get("client") else None
         state_id = scope.get("state", {}).get("request_id")
         request_id = state_id if isinstance(state_id, str) else self._parts.memory.new_id()
         # Keys are in the store, which may not answer.
         try:
             async with asyncio.timeout(limits.MEMORY_WAIT_S):
-                caller = await caller_of(self._admission, self._settings, headers, peer=peer, request_id=request_id)
+                caller = await caller_of(
+                    self._admission, self._settings, headers, peer=peer_address, request_id=request_id
+                )
         except TimeoutError:
             raise RefusedCall(_NO_KEYS) from None
         admit_connection(scope)
@@ -168,8 +170,8 @@ class ProxyApp:
         caller = self._parts.memory.timed(caller, may_rest=is_remembering)
         # A store that does not answer in time is no reason to fail; the call continues without memory.
         with suppress(MemoryDown):
-            if (reason := await self._parts.memory.in_time(caller, guard.ends)) is not None:
-                raise reason
+            if (end_reason := await self._parts.memory.in_time(caller, guard.ends)) is not None:
+                raise end_reason
         if call.path == CAPABILITIES and call.method == "GET":
             await _send_answer(200, self._capabilities(), send)
         elif call.path in LISTS and call.method == "GET" and len(self._settings.upstreams) > 1:
@@ -184,8 +186,8 @@ class ProxyApp:
         else:
             exchange = ProxyExchange(self._parts, dialect, caller, call, answer.send)
             try:
-                leave = exchange.leave if self._settings.finish else None
-                await self._until_gone(receive, exchange.run(), answer, leave=leave)
+                leave_callback = exchange.leave if self._settings.finish else None
+                await self._until_gone(receive, exchange.run(), answer, leave=leave_callback)
             finally:
                 # The turn is stored even if the client left and this call is cancelled.
                 if exchange.keeping is not None:
@@ -216,32 +218,32 @@ class ProxyApp:
 
         Once there is a reason to end the stream, no more of it is sent. Raises the reason if nothing was sent yet.
         """
-        task = asyncio.ensure_future(work)
-        disconnect = asyncio.ensure_future(client_gone(receive))
-        refused = asyncio.ensure_future(_stream_refusal(answer.guard))
+        work_task = asyncio.ensure_future(work)
+        disconnect_task = asyncio.ensure_future(client_gone(receive))
+        refusal_task = asyncio.ensure_future(_stream_refusal(answer.guard))
         is_refused = False
         try:
-            await asyncio.wait({task, disconnect, refused}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work_task, disconnect_task, refusal_task}, return_when=asyncio.FIRST_COMPLETED)
             # An answer that ended at the same moment counts as ended.
-            is_refused = refused.done() and not task.done()
-            if not task.done() and not is_refused:
+            is_refused = refusal_task.done() and not work_task.done()
+            if not work_task.done() and not is_refused:
                 self.figures.count(ProxyFigure.GONE)
                 if leave is None:
                     return
                 leave()
-                await asyncio.wait({task}, timeout=FINISH_S)
-            if task.done():
-                task.result()
+                await asyncio.wait({work_task}, timeout=FINISH_S)
+            if work_task.done():
+                work_task.result()
         finally:
-            for one in (task, disconnect, refused):
-                one.cancel()
-            await asyncio.gather(task, disconnect, refused, return_exceptions=True)
+            for pending_task in (work_task, disconnect_task, refusal_task):
+                pending_task.cancel()
+            await asyncio.gather(work_task, disconnect_task, refusal_task, return_exceptions=True)
         if is_refused:
             await answer.cut()
 
     async def _listed(self, call: ProxyCall) -> Fields:
         """Return the models of all upstreams, each once, in order."""
-        where = LISTS[call.path]
+        list_field = LISTS[call.path]
         models: dict[str, object] = {}
         for upstream in self._parts.upstreams.all:
             try:
@@ -252,11 +254,11 @@ class ProxyApp:
             except RefusedCall:
                 continue
             listing = fields_of(await read_beginning(response, limit=LISTED_BYTES)) or {}
-            for item in items_of(listing, where):
+            for item in items_of(listing, list_field):
                 models.setdefault(
                     text_field(object_fields(item), "id") or text_field(object_fields(item), "name"), item
                 )
-        return {**({"object": "list"} if where == "data" else {}), where: list(models.values())}
+        return {**({"object": "list"} if list_field == "data" else {}), list_field: list(models.values())}
 
     def _capabilities(self) -> Fields:
         settings = self._settings
@@ -280,8 +282,8 @@ class ProxyApp:
 
     def _require_passed(self, method: str, path: str) -> None:
         """Raise RefusedCall for a request that is neither one of the proxy's own nor allowed to pass."""
-        is_own = path == CAPABILITIES and method == "GET"
-        if not is_own and route_of(method, path, (*PASS_ROUTES, *self._settings.passed)) is None:
+        is_capabilities = path == CAPABILITIES and method == "GET"
+        if not is_capabilities and route_of(method, path, (*PASS_ROUTES, *self._settings.passed)) is None:
             raise RefusedCall(_NOT_PASSED)
 
     def _is_foreign(self, call: ProxyCall, caller: ProxyCaller) -> bool:
@@ -361,33 +363,33 @@ def _model_of(call: ProxyCall) -> str:
 async def _read_body(headers: Headers, receive: Receive) -> bytes:
     """Return the body. Raises RefusedCall for one that is too large or too slow."""
     too_large = RefusedCall(CallRefusal(413, "payload_too_large", f"a request has at most {REQUEST_BYTES} bytes"))
-    declared = headers.get(_LENGTH, "0")
+    declared_length = headers.get(_LENGTH, "0")
     # `int` rejects very long numbers with an error of its own.
-    if not declared.isdecimal() or len(declared) > 18 or int(declared) > REQUEST_BYTES:
+    if not declared_length.isdecimal() or len(declared_length) > 18 or int(declared_length) > REQUEST_BYTES:
         raise too_large
-    whole = bytearray()
+    body_buffer = bytearray()
     try:
         async with asyncio.timeout(REQUEST_WAIT_S):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise RefusedCall(CallRefusal(400, "gone", "the client disconnected"))
-                whole += message.get("body", b"")
-                if len(whole) > REQUEST_BYTES:
+                body_buffer += message.get("body", b"")
+                if len(body_buffer) > REQUEST_BYTES:
                     raise too_large
                 if not message.get("more_body", False):
                     break
     except TimeoutError:
         raise RefusedCall(CallRefusal(408, "request_timeout", "the request body took too long to arrive")) from None
     if _ENCODING not in headers:
-        return bytes(whole)
+        return bytes(body_buffer)
     # Memory reads and changes the body, so it is forwarded unpacked.
-    plain = await asyncio.to_thread(unpack_body, bytes(whole), headers[_ENCODING], limit=REQUEST_BYTES)
-    if plain is None:
+    plain_body = await asyncio.to_thread(unpack_body, bytes(body_buffer), headers[_ENCODING], limit=REQUEST_BYTES)
+    if plain_body is None:
         raise RefusedCall(_PACKED)
-    if len(plain) > REQUEST_BYTES:
+    if len(plain_body) > REQUEST_BYTES:
         raise too_large
-    return plain
+    return plain_body
 
 
 class BegunAnswer:

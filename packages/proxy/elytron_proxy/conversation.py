@@ -84,36 +84,36 @@ class ConversationFinder:
         Messages that continue the last turn of a known conversation continue it; those that continue an earlier one, or
         none, start another. Raises MemoryDown.
         """
-        start = start_of(prompt)
-        question_digest = question_of(start, prompt.text)
-        opened = await self._opened(caller, question_digest) if prompt.has_tools_used else None
-        if opened is not None and name in {None, opened.conversation}:
+        start_digest = start_of(prompt)
+        question_digest = question_of(start_digest, prompt.text)
+        open_turn = await self._opened(caller, question_digest) if prompt.has_tools_used else None
+        if open_turn is not None and name in {None, open_turn.conversation}:
             return RequestThread(
-                opened.conversation,
-                opened.turn,
-                start,
+                open_turn.conversation,
+                open_turn.turn,
+                start_digest,
                 question_digest,
                 is_named=name is not None,
                 is_shown=name is None,
                 is_open=True,
             )
-        turn = _turn_of(caller, question_digest) or self._memory.new_id()
+        turn_id = _turn_of(caller, question_digest) or self._memory.new_id()
         if name is not None:
-            return RequestThread(name, turn, start, question_digest, is_named=True)
-        fresh = RequestThread(f"chat-{turn}", turn, start, question_digest)
+            return RequestThread(name, turn_id, start_digest, question_digest, is_named=True)
+        fresh_thread = RequestThread(f"chat-{turn_id}", turn_id, start_digest, question_digest)
         # Without earlier messages, it could continue any conversation.
-        if start == START:
-            return fresh
-        item = await self._read(caller, _NODES, start)
+        if start_digest == START:
+            return fresh_thread
+        item = await self._read(caller, _NODES, start_digest)
         if item is None:
-            return fresh
+            return fresh_thread
         node = object_fields(item.value)
         # Another turn already continues it: this one is a branch.
-        if text_field(node, "next") not in {"", turn}:
-            return fresh
+        if text_field(node, "next") not in {"", turn_id}:
+            return fresh_thread
         conversation = text_field(node, "conversation")
-        parent = ParentTurn(start, item.version, conversation)
-        return RequestThread(conversation, turn, start, question_digest, is_shown=True, parent=parent)
+        parent = ParentTurn(start_digest, item.version, conversation)
+        return RequestThread(conversation, turn_id, start_digest, question_digest, is_shown=True, parent=parent)
 
     async def is_kept(self, caller: ProxyCaller, end: bytes, /) -> bool:
         """Return whether the turn with this end is stored already. Raises MemoryDown."""
@@ -160,15 +160,18 @@ class ConversationFinder:
         They stay in place, because all tool results follow them, and the provider has cached them together. An erasure
         removes them like memories. Raises MemoryDown.
         """
-        places: list[tuple[int, bytes]] = []
+        question_digests: list[tuple[int, bytes]] = []
         digest = START
         for exchange in prompt.earlier:
             question_digest = question_of(digest, exchange.prompt)
             digest = end_of(question_digest, exchange.answer)
             if exchange.has_tools_used and exchange.at >= 0:
-                places.append((exchange.at, question_digest))
-        blocks = [(at, await self._stored(caller, question_digest)) for at, question_digest in places[-BLOCKS_BEFORE:]]
-        return [(at, block) for at, block in blocks if block is not None and block.text]
+                question_digests.append((exchange.at, question_digest))
+        blocks = [
+            (position, await self._stored(caller, question_digest))
+            for position, question_digest in question_digests[-BLOCKS_BEFORE:]
+        ]
+        return [(position, block) for position, block in blocks if block is not None and block.text]
 
     async def _stored(self, caller: ProxyCaller, question_digest: bytes) -> PromptBlock | None:
         item = await self._read(caller, _BLOCKS, question_digest)
@@ -199,24 +202,24 @@ class ConversationFinder:
 
     async def reopened(self, caller: ProxyCaller, thread: RequestThread, /) -> RequestThread | None:
         """Return `thread` as the open turn with the same question; None if there is none. Raises MemoryDown."""
-        opened = await self._opened(caller, thread.question_digest)
-        if opened is None or (thread.is_named and thread.conversation != opened.conversation):
+        open_turn = await self._opened(caller, thread.question_digest)
+        if open_turn is None or (thread.is_named and thread.conversation != open_turn.conversation):
             return None
-        return replace(thread, conversation=opened.conversation, turn=opened.turn, is_open=True)
+        return replace(thread, conversation=open_turn.conversation, turn=open_turn.turn, is_open=True)
 
     async def open(self, caller: ProxyCaller, thread: RequestThread, /) -> None:
         """Store what the further calls of a turn with running tools need, even across a restart of the proxy.
 
         Messages that continue without its answer continue the conversation. Raises MemoryDown.
         """
-        opened = _OpenTurn(thread.conversation, thread.turn)
-        self._open[caller.space, thread.question_digest] = opened
+        open_turn = _OpenTurn(thread.conversation, thread.turn)
+        self._open[caller.space, thread.question_digest] = open_turn
         block = await self._cached_block(caller, thread) or PromptBlock()
         key, ttl_s = await self._key(caller, thread.question_digest), OPEN_TURN_TTL_S
         block_fields: dict[str, JsonValue] = {"text": encode_stored_block(block.text), "recalled": block.recalled}
         # The block first, because an open turn is read together with it.
         await self._memory.put(caller, _BLOCKS, key, block_fields, ttl_s=ttl_s)
-        turn_fields: dict[str, JsonValue] = {"conversation": opened.conversation, "turn": opened.turn}
+        turn_fields: dict[str, JsonValue] = {"conversation": open_turn.conversation, "turn": open_turn.turn}
         await self._memory.put(caller, _OPEN_TURNS, key, turn_fields, ttl_s=ttl_s)
         if not thread.is_named:
             await self.note(caller, thread, end_of(thread.question_digest, ""))

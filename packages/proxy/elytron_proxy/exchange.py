@@ -97,16 +97,16 @@ class ExchangeCommit:
 
     async def _store_answer(self, answer: AnswerCopy) -> None:
         thread, figure = self.thread, self._figure(answer)
-        writes = self.caller.use.writes
-        if writes and figure is ProxyFigure.COMMITTED:
+        is_writing = self.caller.use.writes
+        if is_writing and figure is ProxyFigure.COMMITTED:
             thread, figure = await self._commit(answer)
-        elif writes and figure is ProxyFigure.OPENED:
+        elif is_writing and figure is ProxyFigure.OPENED:
             thread = await self._open()
         # A response is stored even without memory's writes, because a later request may continue it.
         if self.continuation is not None:
             response = answer.witness.last_response
             await self.parts.responses.keep(self.caller, self.continuation, response, conversation=thread.conversation)
-        if not writes:
+        if not is_writing:
             return
         if figure is not None:
             self.parts.figures.count(figure)
@@ -124,12 +124,12 @@ class ExchangeCommit:
         """Return the metric for an answer: committed, if it may be evidence; None if nothing is to be stored."""
         if not self.prompt.is_single:
             return None
-        goes_on = answer.finished is FinishReason.TOOLS
-        if answer.finished is not FinishReason.STOP and not goes_on and not self.parts.settings.partial:
+        awaits_tools = answer.finished is FinishReason.TOOLS
+        if answer.finished is not FinishReason.STOP and not awaits_tools and not self.parts.settings.partial:
             return ProxyFigure.PARTIAL
         if answer.is_too_long or len(self.prompt.text) > core_limits.MESSAGE_CHARS:
             return ProxyFigure.TOO_LARGE
-        return ProxyFigure.OPENED if goes_on else ProxyFigure.COMMITTED
+        return ProxyFigure.OPENED if awaits_tools else ProxyFigure.COMMITTED
 
     async def _open(self) -> RequestThread:
         """Store the person's message, whose answer waits for tools; that answer completes the turn, if it comes."""
@@ -151,10 +151,10 @@ class ExchangeCommit:
         conversations, caller = self.parts.conversations, self.caller
         reply = spoken_answer(self.prompt.answer_start + answer.text)
         context = answer.witness.last_response.get("context")
-        end = continued_by(json_text(context)) if context else end_of(self.thread.question_digest, reply)
+        end_digest = continued_by(json_text(context)) if context else end_of(self.thread.question_digest, reply)
         is_new = not self.thread.is_named and not self.thread.is_open
         # A request that is repeated without a name would store its turn twice.
-        if is_new and await conversations.is_kept(caller, end):
+        if is_new and await conversations.is_kept(caller, end_digest):
             return self.thread, ProxyFigure.DUPLICATE
         thread = await conversations.claim(caller, self.thread)
         report = await self._store(thread, self._turn(thread, reply, uses_tools=answer.has_tools_used))
@@ -162,7 +162,7 @@ class ExchangeCommit:
         if thread.is_open:
             await conversations.close(caller, thread)
         if not thread.is_named:
-            await conversations.note(caller, thread, end)
+            await conversations.note(caller, thread, end_digest)
         conversations.note_said(caller, self.prompt, reply)
         return thread, ProxyFigure.COMMITTED if report.changed else ProxyFigure.DUPLICATE
 
@@ -243,20 +243,23 @@ class ProxyExchange:
         if self._parts.conversations.is_quoted(self._caller, self._prompt):
             self._prompt = replace(self._prompt, is_task=True)
         await self._remembered(self._prompt)
-        placed = self._placed(body, self._prompt)
+        placed_body = self._placed(body, self._prompt)
         if self._block.text:
             self._parts.figures.count(ProxyFigure.RECALLED)
-        request = await self._with_body(placed)
+        request = await self._with_body(placed_body)
         response = await self._passage.ask(request, model=self._model)
-        read: PeekedAnswer | None = None
+        peeked_answer: PeekedAnswer | None = None
         # Sealed reasoning that this server cannot open is left out, once.
-        if response.status_code == _UNREADABLE and (other := self._without_sealed(placed)) is not None:
-            read = PeekedAnswer(chunks_of(response))
-            if await self._is_sealed(response, read):
+        if response.status_code == _UNREADABLE and (unsealed_body := self._without_sealed(placed_body)) is not None:
+            peeked_answer = PeekedAnswer(chunks_of(response))
+            if await self._is_sealed(response, peeked_answer):
                 self._parts.figures.count(ProxyFigure.RESENT)
-                response, read = await self._passage.ask(await self._rewritten(other), model=self._model), None
-        if read is not None:
-            await self._passage.all(response, self._answer_headers, read=read)
+                response, peeked_answer = (
+                    await self._passage.ask(await self._rewritten(unsealed_body), model=self._model),
+                    None,
+                )
+        if peeked_answer is not None:
+            await self._passage.all(response, self._answer_headers, read=peeked_answer)
         else:
             await self._relay(response, body)
 
@@ -295,7 +298,7 @@ class ProxyExchange:
 
     async def _remembered(self, prompt: CallPrompt) -> None:
         """Find the conversation, and the block of the prompt. Raises RefusedCall if memory is required and down."""
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         try:
             self._thread = await self._find_thread(prompt)
             if self._caller.use.reads and not prompt.is_task:
@@ -305,7 +308,7 @@ class ProxyExchange:
                 if self._block.text:
                     self._placed_blocks.append((prompt.at, self._block))
                 self._answer_headers.recalled = self._block.recalled
-                self._answer_headers.recall_ms = (time.perf_counter() - began) * 1000
+                self._answer_headers.recall_ms = (time.perf_counter() - start_s) * 1000
             self._parts.memory.judge(self._caller, is_down=False)
         except MemoryDown as error:
             if error.is_out:
@@ -318,11 +321,13 @@ class ProxyExchange:
             self._answer_headers.turn = self._thread.turn
 
     async def _find_thread(self, prompt: CallPrompt) -> RequestThread:
-        continued = self._continuation.conversation_name if self._continuation is not None else None
-        conversation = self._caller.conversation or (continued if continued and is_name(continued) else None)
+        continued_name = self._continuation.conversation_name if self._continuation is not None else None
+        conversation = self._caller.conversation or (
+            continued_name if continued_name and is_name(continued_name) else None
+        )
         thread = await self._parts.conversations.find(self._timed, prompt, name=conversation)
         # A continued response includes all earlier messages.
-        return replace(thread, is_shown=True) if conversation is not None and conversation == continued else thread
+        return replace(thread, is_shown=True) if conversation is not None and conversation == continued_name else thread
 
     async def _recalled(self, prompt: CallPrompt, thread: RequestThread) -> PromptBlock:
         """Return the block; further calls of one user turn, after tool results, get the first one's."""
@@ -357,13 +362,13 @@ class ProxyExchange:
         return replace(self._call, body=await _work_aside(body, _bytes_of, size=len(self._call.body)))
 
     async def _relay(self, response: "httpx.Response", body: Body) -> None:
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if not is_readable(response) or not self._parts.figures.endings.is_storable(self._upstream_url):
             self._answer_headers = replace(self._answer_headers, memory=self._caller.use.without_writes.value, turn="")
         if response.status_code != _OK or not is_readable(response):
             await self._passage.all(response, self._answer_headers)
         # Ollama streams unless the request says no.
-        elif kind == "text/event-stream" or (self._dialect.has_lines and body.get("stream") is not False):
+        elif media_type == "text/event-stream" or (self._dialect.has_lines and body.get("stream") is not False):
             await self._stream(response)
         else:
             await self._whole(response)
@@ -378,52 +383,52 @@ class ProxyExchange:
             # If it is interrupted, an error follows that its server did not count.
             await self._passage.begin(response, self._answer_headers, without="content-length")
             async for chunk in chunks_of(response):
-                passed = relay.feed(chunk)
+                passed_bytes = relay.feed(chunk)
                 # Before the piece is forwarded: a client that leaves after it loses no turn.
                 self._look(relay.answer)
                 if not await self._may_end():
                     break
-                await self._passage.give(passed)
+                await self._passage.give(passed_bytes)
         except httpx.HTTPError as error:
             refusal = UNDECODED if isinstance(error, httpx.DecodingError) else _CUT
         finally:
             await response.aclose()
         is_broken = refusal is not None
-        last = relay.end(refusal or _CUT, is_broken=is_broken)
+        last_bytes = relay.end(refusal or _CUT, is_broken=is_broken)
         self._look(relay.answer)
         self._judge(relay.answer, is_broken=is_broken)
         if not await self._may_end():
-            last = relay.refuse(_NOT_STORED)
-        if last is not None:  # without its end, the server closes the connection
-            await self._passage.give(last, is_last=True)
+            last_bytes = relay.refuse(_NOT_STORED)
+        if last_bytes is not None:  # without its end, the server closes the connection
+            await self._passage.give(last_bytes, is_last=True)
 
     async def _whole(self, response: "httpx.Response") -> None:
         """Send an answer that comes at once. Its last piece is sent after the copy was read."""
         import httpx
 
         mask = KeyMask(self._parts.upstreams.keys)
-        copy = WholeCopy(self._dialect)
+        answer_copy = WholeCopy(self._dialect)
         last_piece = b""
         try:
             await self._passage.begin(response, self._answer_headers)
             async for chunk in chunks_of(response):
-                clean = mask.feed(chunk)
-                copy.feed(clean)
+                masked_chunk = mask.feed(chunk)
+                answer_copy.feed(masked_chunk)
                 # A client with the last byte may send another request, and the commit must have started by then.
                 await self._passage.give(last_piece)
-                last_piece = clean
+                last_piece = masked_chunk
         except httpx.HTTPError:
             self._parts.figures.count(ProxyFigure.CUT)
             return  # without its end, the server closes the connection
         finally:
             await response.aclose()
-        tail = mask.end()
-        copy.feed(tail)
-        copy.end()
-        self._look(copy.answer)
-        self._judge(copy.answer)
+        masked_tail = mask.end()
+        answer_copy.feed(masked_tail)
+        answer_copy.end()
+        self._look(answer_copy.answer)
+        self._judge(answer_copy.answer)
         if await self._may_end():
-            await self._passage.give(last_piece + tail, is_last=True)
+            await self._passage.give(last_piece + masked_tail, is_last=True)
 
     async def _may_end(self) -> bool:
         """Return whether the end of an answer may be sent, which may wait until its turn is stored."""

@@ -244,8 +244,8 @@ class ProxyMemory:
         Raises MemoryDown if memory is busy.
         """
         try:
-            for cited in block.cites:
-                await self.call(caller, MemoryGetRequest(scope=caller.scope(), id=cited))
+            for memory_id in block.cites:
+                await self.call(caller, MemoryGetRequest(scope=caller.scope(), id=memory_id))
         except MemoryDown as error:
             if error.is_busy:
                 raise
@@ -303,11 +303,13 @@ class ProxyMemory:
         records = self._records(caller)
 
         async def surplus() -> list[Record]:
-            all_records = [each async for each in records.below(namespace)]
-            return sorted(all_records, key=lambda each: (each.created_at, each.key))[: max(0, len(all_records) - most)]
+            all_records = [record async for record in records.below(namespace)]
+            return sorted(all_records, key=lambda record: (record.created_at, record.key))[
+                : max(0, len(all_records) - most)
+            ]
 
-        if old := await self._own(caller, surplus):
-            await self._own(caller, lambda: records.erase(old), is_patient=True)
+        if surplus_records := await self._own(caller, surplus):
+            await self._own(caller, lambda: records.erase(surplus_records), is_patient=True)
 
     def _records(self, caller: ProxyCaller) -> RuntimeRecords:
         """Return the runtime's own records in the caller's space, which no call of a caller writes."""

@@ -95,39 +95,41 @@ class ResponseStore:
         Raises RefusedCall, MemoryDown.
         """
         conversation = text_field(body, "conversation") or text_field(inner_object(body, "conversation"), "id")
-        previous = text_field(body, "previous_response_id")
+        previous_id = text_field(body, "previous_response_id")
         # The upstream stores one in the background: its end comes in no answer here.
         if body.get("background"):
             return ContinuedRequest(body)
         if not self._is_open:
-            if conversation or previous:
+            if conversation or previous_id:
                 raise RefusedCall(_STATELESS)
             return ContinuedRequest(body)
-        if conversation and previous:
+        if conversation and previous_id:
             raise RefusedCall(_BOTH)
         if conversation:
-            previous = await self._last(caller, conversation)
-        before, owner = await self._before(caller, previous) if previous else ([], None)
-        new = items_of(body, "input")
+            previous_id = await self._last(caller, conversation)
+        items_before, owner_name = await self._before(caller, previous_id) if previous_id else ([], None)
+        new_items = items_of(body, "input")
         if isinstance(body.get("input"), str):
-            new.append({"type": "message", "role": "user", "content": body["input"]})
+            new_items.append({"type": "message", "role": "user", "content": body["input"]})
         is_kept = body.get("store") is not False
-        changed = {name: value for name, value in body.items() if name not in {"previous_response_id", "conversation"}}
-        if before:
-            changed["input"] = [*before, *new]
+        changed_body = {
+            name: value for name, value in body.items() if name not in {"previous_response_id", "conversation"}
+        }
+        if items_before:
+            changed_body["input"] = [*items_before, *new_items]
         if is_kept:
             # The upstream stores nothing, so its reasoning has to be sent along, sealed.
-            included = [name for name in items_of(body, "include") if name != _SEALED]
-            changed |= {"store": False, "include": [*included, _SEALED]}
+            included_fields = [name for name in items_of(body, "include") if name != _SEALED]
+            changed_body |= {"store": False, "include": [*included_fields, _SEALED]}
         return ContinuedRequest(
-            body=changed,
-            conversation_name=conversation or owner,
-            new=new,
-            previous=previous,
+            body=changed_body,
+            conversation_name=conversation or owner_name,
+            new=new_items,
+            previous=previous_id,
             conversation=conversation,
             instructions=body.get("instructions"),
             is_kept=is_kept,
-            is_changed=changed != body,
+            is_changed=changed_body != body,
         )
 
     async def keep(self, caller: ProxyCaller, of: ContinuedRequest, response: Fields, /, *, conversation: str) -> None:
@@ -143,32 +145,32 @@ class ResponseStore:
             "conversation": {"id": of.conversation} if of.conversation else None,
         }
         # As JSON, not as its text: what is redacted in a text of it stays within that text.
-        copy = cast("dict[str, JsonValue]", of_others({"items": of.new, "response": stored_response}))
+        stored_copy = cast("dict[str, JsonValue]", of_others({"items": of.new, "response": stored_response}))
         await self._memory.put(
-            caller, copies_of_conversation(conversation), _name_word(name), copy, ttl_s=RESPONSE_TTL_S
+            caller, copies_of_conversation(conversation), _name_word(name), stored_copy, ttl_s=RESPONSE_TTL_S
         )
-        place = {"previous": of.previous, "owner": of.conversation, "conversation": conversation}
-        await self._memory.put(caller, _RESPONSES, name, place, ttl_s=RESPONSE_TTL_S)
+        link_fields = {"previous": of.previous, "owner": of.conversation, "conversation": conversation}
+        await self._memory.put(caller, _RESPONSES, name, link_fields, ttl_s=RESPONSE_TTL_S)
         if of.conversation and is_name(of.conversation):
             await self._lead(caller, of.conversation, name)
 
     async def find(self, caller: ProxyCaller, name: str, /) -> StoredResponse | None:
         """Return a response of the caller; None if it is not stored. Raises MemoryDown."""
-        item = await self._memory.get(caller, _RESPONSES, name) if self._is_open and is_name(name) else None
-        if item is None:
+        link_record = await self._memory.get(caller, _RESPONSES, name) if self._is_open and is_name(name) else None
+        if link_record is None:
             return None
-        place = object_fields(item.value)
-        conversation = text_field(place, "conversation")
-        words = await self._memory.get(caller, copies_of_conversation(conversation), _name_word(name))
-        if words is None:
+        link_fields = object_fields(link_record.value)
+        conversation = text_field(link_fields, "conversation")
+        copy_record = await self._memory.get(caller, copies_of_conversation(conversation), _name_word(name))
+        if copy_record is None:
             return None
-        response_copy = object_fields(words.value)
+        response_copy = object_fields(copy_record.value)
         return StoredResponse(
             name=name,
             response=inner_object(response_copy, "response"),
             items=items_of(response_copy, "items"),
-            previous=text_field(place, "previous"),
-            owner=text_field(place, "owner"),
+            previous=text_field(link_fields, "previous"),
+            owner=text_field(link_fields, "owner"),
             conversation=conversation,
         )
 
@@ -182,28 +184,28 @@ class ResponseStore:
 
     async def _last(self, caller: ProxyCaller, conversation: str) -> str:
         """Return the last response of a conversation; empty for a new one."""
-        last = await self._memory.get(caller, _CONVERSATIONS, conversation) if is_name(conversation) else None
-        return text_field(object_fields(last.value), "last") if last is not None else ""
+        last_record = await self._memory.get(caller, _CONVERSATIONS, conversation) if is_name(conversation) else None
+        return text_field(object_fields(last_record.value), "last") if last_record is not None else ""
 
     async def _lead(self, caller: ProxyCaller, conversation: str, name: str) -> None:
         await self._memory.put(caller, _CONVERSATIONS, conversation, {"last": name}, ttl_s=RESPONSE_TTL_S)
 
     async def _before(self, caller: ProxyCaller, previous: str) -> tuple[list[object], str]:
         """Return the items of a response and of all before it, and their conversation."""
-        conversation, size = "", 0
+        conversation, char_count = "", 0
         item_lists: list[list[object]] = []
         while previous:
-            stored = await self.find(caller, previous)
-            if stored is None:
+            stored_response = await self.find(caller, previous)
+            if stored_response is None:
                 raise RefusedCall(_MISSING)
-            items = stored.replayed_items
-            size += len(json_text(items))
-            if len(item_lists) >= RESPONSE_CHAIN or size > RESPONSE_INPUT_BYTES:
+            response_items = stored_response.replayed_items
+            char_count += len(json_text(response_items))
+            if len(item_lists) >= RESPONSE_CHAIN or char_count > RESPONSE_INPUT_BYTES:
                 raise RefusedCall(_TOO_LONG)
-            item_lists.append(items)
-            conversation = conversation or stored.conversation
-            previous = stored.previous
-        return [item for items in reversed(item_lists) for item in items], conversation
+            item_lists.append(response_items)
+            conversation = conversation or stored_response.conversation
+            previous = stored_response.previous
+        return [item for response_items in reversed(item_lists) for item in response_items], conversation
 
 
 def _name_word(name: str) -> str:
@@ -238,10 +240,10 @@ class ResponseRetrieval:
 
 def retrieval_of(call: ProxyCall, /) -> ResponseRetrieval | None:
     """Return what a request asks of a response; None for any other request."""
-    match = _PATH.fullmatch(call.path)
-    if match is None or (call.method, match[2] or "") not in _WAYS:
+    path_match = _PATH.fullmatch(call.path)
+    if path_match is None or (call.method, path_match[2] or "") not in _WAYS:
         return None
-    return ResponseRetrieval(unquote(match[1]), call.method, match[2] or "")
+    return ResponseRetrieval(unquote(path_match[1]), call.method, path_match[2] or "")
 
 
 async def retrieve_response(
@@ -257,33 +259,33 @@ async def retrieve_response(
     Raises RefusedCall, MemoryDown.
     """
     await memory.settle(caller)
-    stored = await responses.find(caller, retrieval.name)
-    if stored is None:
+    stored_response = await responses.find(caller, retrieval.name)
+    if stored_response is None:
         return None
     query = {name: values[-1] for name, values in parse_qs(call.query).items()}
     match retrieval.method, retrieval.below:
         case "POST", _:
             raise RefusedCall(_ENDED)
         case "DELETE", _:
-            await responses.delete(caller, stored)
-            return {"id": stored.name, "object": "response", "deleted": True}
+            await responses.delete(caller, stored_response)
+            return {"id": stored_response.name, "object": "response", "deleted": True}
         case _, "/input_items":
-            return _items_page(_listed_items(stored), query)
+            return _items_page(_listed_items(stored_response), query)
         case _:
             if query.get("stream", "").lower() == "true":
                 raise RefusedCall(_NO_STREAM)
-            return stored.response
+            return stored_response.response
 
 
 def _listed_items(stored: StoredResponse) -> list[Fields]:
     """Return the input's items as the API lists them: each with an id, and content as parts."""
     items: list[Fields] = []
-    for place, item in enumerate(stored.items):
+    for index, item in enumerate(stored.items):
         fields = dict(object_fields(item))
-        fields["id"] = text_field(fields, "id") or f"{stored.name}-input-{place}"
+        fields["id"] = text_field(fields, "id") or f"{stored.name}-input-{index}"
         if isinstance(fields.get("content"), str):
-            kind = "output_text" if text_field(fields, "role") == "assistant" else "input_text"
-            fields["content"] = [{"type": kind, "text": fields["content"]}]
+            content_type = "output_text" if text_field(fields, "role") == "assistant" else "input_text"
+            fields["content"] = [{"type": content_type, "text": fields["content"]}]
         if text_field(fields, "role"):
             fields = {"type": "message", "status": "completed", **fields}
         items.append(fields)
@@ -292,21 +294,21 @@ def _listed_items(stored: StoredResponse) -> list[Fields]:
 
 def _items_page(items: list[Fields], query: dict[str, str]) -> Fields:
     """Return the requested page of items, the last first by default. Raises RefusedCall."""
-    limit, order, after = query.get("limit", "20"), query.get("order", "desc"), query.get("after")
+    limit, order, after_id = query.get("limit", "20"), query.get("order", "desc"), query.get("after")
     # `int` would accept signs, spaces and other digits.
     if order not in {"asc", "desc"} or not re.fullmatch(r"[0-9]{1,3}", limit):
         raise RefusedCall(_BAD_PAGE)
     items = list(reversed(items)) if order == "desc" else items
-    names = [text_field(item, "id") for item in items]
-    if not 1 <= int(limit) <= INPUT_ITEMS or (after is not None and after not in names):
+    item_ids = [text_field(item, "id") for item in items]
+    if not 1 <= int(limit) <= INPUT_ITEMS or (after_id is not None and after_id not in item_ids):
         raise RefusedCall(_BAD_PAGE)
-    start = names.index(after) + 1 if after is not None else 0
-    end = start + int(limit)
-    page = names[start:end]
+    start_index = item_ids.index(after_id) + 1 if after_id is not None else 0
+    end_index = start_index + int(limit)
+    page_ids = item_ids[start_index:end_index]
     return {
         "object": "list",
-        "data": items[start:end],
-        "first_id": page[0] if page else None,
-        "last_id": page[-1] if page else None,
-        "has_more": end < len(items),
+        "data": items[start_index:end_index],
+        "first_id": page_ids[0] if page_ids else None,
+        "last_id": page_ids[-1] if page_ids else None,
+        "has_more": end_index < len(items),
     }

@@ -168,10 +168,10 @@ class ProxySettings:
     def is_trusted(self, address: str | None, /) -> bool:
         """Return whether the headers of a peer at `address` may name its user."""
         try:
-            peer = ipaddress.ip_address(address or "")
+            peer_address = ipaddress.ip_address(address or "")
         except ValueError:
             return False
-        return any(peer in ipaddress.ip_network(network, strict=False) for network in self.trusted_peers)
+        return any(peer_address in ipaddress.ip_network(network, strict=False) for network in self.trusted_peers)
 
 
 def upstreams_of(texts: Iterable[str], /, *, environment: Mapping[str, str]) -> tuple[ModelUpstream, ...]:
@@ -213,17 +213,17 @@ def folded_path(method: str, path: str, passed: Iterable[PassRoute], /) -> str:
         for candidate in (suffix, f"/v1{suffix}"):
             if route_of(method, candidate, PASS_ROUTES) is not None:
                 return candidate
-    plain = "/" + "/".join(parts)
-    return plain if route_of(method, path, passed) is None else path
+    plain_path = "/" + "/".join(parts)
+    return plain_path if route_of(method, path, passed) is None else path
 
 
 def _parse_upstream(text: str, environment: Mapping[str, str]) -> ModelUpstream:
-    match = _PREFIXED.fullmatch(text)
-    prefix, url = (match[1], match[2]) if match is not None else ("", text)
-    variable = f"{KEY}_{re.sub('[^A-Za-z0-9]', '_', prefix).upper()}" if prefix else KEY
-    key = environment.get(variable, "").strip()
+    prefix_match = _PREFIXED.fullmatch(text)
+    prefix, url = (prefix_match[1], prefix_match[2]) if prefix_match is not None else ("", text)
+    key_variable = f"{KEY}_{re.sub('[^A-Za-z0-9]', '_', prefix).upper()}" if prefix else KEY
+    key = environment.get(key_variable, "").strip()
     if key and not _PRINTABLE.fullmatch(key):
-        raise InvalidInput(field=variable, problem="has characters that headers may not contain")
+        raise InvalidInput(field=key_variable, problem="has characters that headers may not contain")
     return ModelUpstream(url=base_of(url), prefix=prefix, key=key)
 
 
@@ -239,11 +239,13 @@ def base_of(url: str, /) -> str:
         raise InvalidInput(field="upstream", problem=problem)
     if parts.username is not None or parts.query or parts.fragment:
         raise InvalidInput(field="upstream", problem=f"has a user, a query or a fragment; set a key in {KEY}")
-    names = [name for name in parts.path.split("/") if name]
+    path_segments = [segment for segment in parts.path.split("/") if segment]
     # A whole call address is accepted too: what clients append to a base is cut off, as often as it is there.
-    while tail := next((tail for tail in _TAILS if names[-len(tail) :] == list(tail)), None):
-        del names[-len(tail) :]
-    return f"{parts.scheme}://{parts.netloc}{''.join(f'/{name}' for name in names)}"
+    while known_tail := next(
+        (known_tail for known_tail in _TAILS if path_segments[-len(known_tail) :] == list(known_tail)), None
+    ):
+        del path_segments[-len(known_tail) :]
+    return f"{parts.scheme}://{parts.netloc}{''.join(f'/{segment}' for segment in path_segments)}"
 
 
 def _pass_route(text: str) -> PassRoute:

@@ -33,16 +33,16 @@ def json_differences(left: JsonValue, right: JsonValue, /, *, path: str = "") ->
                 if key in left and key in right:
                     yield from json_differences(left[key], right[key], path=path_below(path, key))
                 else:
-                    there = (shown_json(side[key]) if key in side else ABSENT for side in (left, right))
-                    yield JsonDifference(path_below(path, key), *there)
+                    shown_sides = (shown_json(side[key]) if key in side else ABSENT for side in (left, right))
+                    yield JsonDifference(path_below(path, key), *shown_sides)
         case list(), list():
-            for place, (one, other) in enumerate(zip_longest(left, right, fillvalue=_END)):
-                if one is _END:
-                    yield JsonDifference(path_below(path, place), ABSENT, shown_json(other))
-                elif other is _END:
-                    yield JsonDifference(path_below(path, place), shown_json(one), ABSENT)
+            for index, (left_item, right_item) in enumerate(zip_longest(left, right, fillvalue=_END)):
+                if left_item is _END:
+                    yield JsonDifference(path_below(path, index), ABSENT, shown_json(right_item))
+                elif right_item is _END:
+                    yield JsonDifference(path_below(path, index), shown_json(left_item), ABSENT)
                 else:
-                    yield from json_differences(one, other, path=path_below(path, place))
+                    yield from json_differences(left_item, right_item, path=path_below(path, index))
         # Python treats True and 1 as equal; JSON does not.
         case _ if left != right or isinstance(left, bool) != isinstance(right, bool):
             yield cut_difference(path, left, right)
@@ -52,11 +52,11 @@ def json_differences(left: JsonValue, right: JsonValue, /, *, path: str = "") ->
 
 def cut_difference(path: str, left: JsonValue, right: JsonValue, /) -> JsonDifference:
     """Return the difference at `path`. Long texts are shortened to the passage around the first differing character."""
-    one, other = _written_json(left), _written_json(right)
-    if max(len(one), len(other)) <= SHOWN_CHARS:
-        return JsonDifference(path, one, other)
-    start = max(0, _first_difference(one, other) - CONTEXT_CHARS)
-    return JsonDifference(path, _text_window(one, start), _text_window(other, start))
+    left_text, right_text = _written_json(left), _written_json(right)
+    if max(len(left_text), len(right_text)) <= SHOWN_CHARS:
+        return JsonDifference(path, left_text, right_text)
+    start = max(0, _first_difference(left_text, right_text) - CONTEXT_CHARS)
+    return JsonDifference(path, _text_window(left_text, start), _text_window(right_text, start))
 
 
 def shown_json(value: JsonValue, /) -> str:
@@ -78,12 +78,19 @@ def _written_json(value: JsonValue) -> str:
 
 
 def _first_difference(one: str, other: str) -> int:
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (
+            index
+            for index, (left_character, right_character) in enumerate(zip(one, other, strict=False))
+            if left_character != right_character
+        ),
+        min(len(one), len(other)),
+    )
 
 
 def _text_window(text: str, start: int) -> str:
-    cut = text[start : start + SHOWN_CHARS]
-    return f"{'…' if start else ''}{cut}{'…' if start + SHOWN_CHARS < len(text) else ''}"
+    window = text[start : start + SHOWN_CHARS]
+    return f"{'…' if start else ''}{window}{'…' if start + SHOWN_CHARS < len(text) else ''}"
 
 
 MAY_DIFFER: Mapping[str, str] = {
@@ -118,7 +125,7 @@ def _normalise_value(value: JsonValue, *, path: str, folder: str) -> JsonValue:
             }
         case list():
             return [
-                _normalise_value(part, path=path_below(path, place), folder=folder) for place, part in enumerate(value)
+                _normalise_value(part, path=path_below(path, index), folder=folder) for index, part in enumerate(value)
             ]
         case str():
             return value.replace(folder, f"${{{TMP}}}")
@@ -148,9 +155,9 @@ def resolve_references(value: JsonValue, values: Mapping[str, JsonValue], /) -> 
         case list():
             return [resolve_references(part, values) for part in value]
         case str():
-            whole = _REFERENCE.fullmatch(value)
-            if whole is not None:
-                return _named_value(whole[1], values)
+            reference_match = _REFERENCE.fullmatch(value)
+            if reference_match is not None:
+                return _named_value(reference_match[1], values)
             return _REFERENCE.sub(lambda match: _written_text(match[1], values), value)
         case _:
             return value
@@ -158,16 +165,16 @@ def resolve_references(value: JsonValue, values: Mapping[str, JsonValue], /) -> 
 
 def pick_value(report: JsonValue, path: str, /) -> JsonValue:
     """Return the value at the dotted `path` of `report`. Raises KeyError if there is none."""
-    place = report
+    value = report
     for part in path.split("."):
-        match place:
-            case dict() if part in place:
-                place = place[part]
-            case list() if part.isdecimal() and int(part) < len(place):
-                place = place[int(part)]
+        match value:
+            case dict() if part in value:
+                value = value[part]
+            case list() if part.isdecimal() and int(part) < len(value):
+                value = value[int(part)]
             case _:
                 raise KeyError(path)
-    return place
+    return value
 
 
 def _is_given(name: str) -> bool:
@@ -218,9 +225,9 @@ def find_mismatches(expected: JsonValue, actual: JsonValue, /, *, path: str = ""
     """
     match expected, actual:
         case dict(), _ if any(key.startswith("$") for key in expected):
-            for word, argument in expected.items():
-                for part, there in OPERATORS[word].faults(argument, actual):
-                    yield cut_difference(path, {word: part}, there)
+            for operator, argument in expected.items():
+                for part, actual_part in OPERATORS[operator].faults(argument, actual):
+                    yield cut_difference(path, {operator: part}, actual_part)
         case dict(), dict():
             for key, part in expected.items():
                 if key in actual:
@@ -228,8 +235,8 @@ def find_mismatches(expected: JsonValue, actual: JsonValue, /, *, path: str = ""
                 else:
                     yield JsonDifference(path_below(path, key), shown_json(part), ABSENT)
         case list(), list() if len(expected) == len(actual):
-            for place, (part, there) in enumerate(zip(expected, actual, strict=True)):
-                yield from find_mismatches(part, there, path=path_below(path, place))
+            for index, (part, actual_part) in enumerate(zip(expected, actual, strict=True)):
+                yield from find_mismatches(part, actual_part, path=path_below(path, index))
         # JSON distinguishes true from 1; Python does not.
         case _ if expected != actual or isinstance(expected, bool) != isinstance(actual, bool):
             yield cut_difference(path, expected, actual)
@@ -239,29 +246,29 @@ def find_mismatches(expected: JsonValue, actual: JsonValue, /, *, path: str = ""
 
 def find_shortfalls(minimum: Mapping[str, float], report: JsonValue, /) -> Iterator[JsonDifference]:
     """Yield each path of `minimum` where the report has a smaller number, or fewer items or characters."""
-    for path, least in minimum.items():
+    for path, minimum_size in minimum.items():
         try:
             value = pick_value(report, path)
         except KeyError:
-            yield JsonDifference(path, f"at least {least:g}", ABSENT)
+            yield JsonDifference(path, f"at least {minimum_size:g}", ABSENT)
             continue
         size = _value_size(value)
-        if size is None or size < least:
-            yield JsonDifference(path, f"at least {least:g}", shown_json(value) if size is None else f"{size:g}")
+        if size is None or size < minimum_size:
+            yield JsonDifference(path, f"at least {minimum_size:g}", shown_json(value) if size is None else f"{size:g}")
 
 
 def require_known(expected: JsonValue, /) -> None:
     """Raise ValueError for an unknown `$word`, an invalid argument, or operators mixed with plain keys."""
     match expected:
         case dict():
-            words = [key for key in expected if key.startswith("$")]
-            for word in words:
-                if word not in OPERATORS:
-                    raise ValueError(f"{word!r} is not an operator; choose from {', '.join(OPERATORS)}")
-                if not OPERATORS[word].takes(expected[word]):
-                    raise ValueError(f"{word!r} does not accept this argument")
-            if words and len(words) < len(expected):
-                raise ValueError(f"{words[0]!r} is mixed with plain keys: an object has either operators or keys")
+            operators = [key for key in expected if key.startswith("$")]
+            for operator in operators:
+                if operator not in OPERATORS:
+                    raise ValueError(f"{operator!r} is not an operator; choose from {', '.join(OPERATORS)}")
+                if not OPERATORS[operator].takes(expected[operator]):
+                    raise ValueError(f"{operator!r} does not accept this argument")
+            if operators and len(operators) < len(expected):
+                raise ValueError(f"{operators[0]!r} is mixed with plain keys: an object has either operators or keys")
             for part in expected.values():
                 require_known(part)
         case list():
@@ -287,7 +294,7 @@ def _matching_items(part: JsonValue, actual: JsonValue) -> Iterator[JsonValue]:
         case dict() if isinstance(part, str) and part in actual:
             yield {part: actual[part]}
         case list():
-            yield from (there for there in actual if _is_match(part, there))
+            yield from (item for item in actual if _is_match(part, item))
         case _:
             return
 
@@ -304,8 +311,8 @@ def _lacks_faults(argument: JsonValue, actual: JsonValue) -> Iterator[tuple[Json
         yield argument, actual
         return
     for part in _argument_parts(argument):
-        for there in _matching_items(part, actual):
-            yield part, there
+        for item in _matching_items(part, actual):
+            yield part, item
 
 
 def _first_faults(argument: JsonValue, actual: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:

@@ -108,11 +108,11 @@ class ProposalReview(Value):
 
 def tier_of(profile: ProfileName, /) -> TrialTier | None:
     """Return how thoroughly `profile` tries proposals, or None if it accepts none."""
-    allowed = profile_snapshot(profile).catalog.validation
+    validation = profile_snapshot(profile).catalog.validation
     for capability, tier in (
-        (allowed.full_sandbox, TrialTier.FULL),
-        (allowed.compact_sandbox, TrialTier.COMPACT),
-        (allowed.proposal_preview, TrialTier.PREVIEW),
+        (validation.full_sandbox, TrialTier.FULL),
+        (validation.compact_sandbox, TrialTier.COMPACT),
+        (validation.proposal_preview, TrialTier.PREVIEW),
     ):
         if capability.profile_allows:
             return tier
@@ -122,11 +122,14 @@ def tier_of(profile: ProfileName, /) -> TrialTier | None:
 def review_proposal(proposal: EvolutionProposal, profile: ProfileName, /) -> ProposalReview:
     """Return every reason why `proposal` cannot be tried under `profile`."""
     tier = tier_of(profile)
-    against = (
+    conditions = (
         (tier is None, ProposalRejection.NOT_ALLOWED_FOR_PROFILE),
         (proposal.profile != profile.value, ProposalRejection.PROFILE_MISMATCH),
         (similarity.is_blank(proposal.id), ProposalRejection.EMPTY_ID),
-        (not any(not similarity.is_blank(ref) for ref in proposal.evidence_refs), ProposalRejection.EMPTY_EVIDENCE),
+        (
+            not any(not similarity.is_blank(reference) for reference in proposal.evidence_refs),
+            ProposalRejection.EMPTY_EVIDENCE,
+        ),
         (similarity.is_blank(proposal.rationale), ProposalRejection.EMPTY_RATIONALE),
         (not proposal.candidates, ProposalRejection.EMPTY_CANDIDATES),
         (any(not candidate.is_complete for candidate in proposal.candidates), ProposalRejection.CANDIDATE_INCOMPLETE),
@@ -136,7 +139,7 @@ def review_proposal(proposal: EvolutionProposal, profile: ProfileName, /) -> Pro
         profile=profile.value,
         tier=tier,
         may_submit=profile_snapshot(profile).catalog.validation.submission.profile_allows,
-        rejections=tuple(reason for holds, reason in against if holds),
+        rejections=tuple(reason for is_met, reason in conditions if is_met),
     )
 
 
@@ -168,9 +171,15 @@ class SandboxReport(Value):
     def ok(self) -> bool:
         """Return whether it may be submitted: something was accepted, nothing was rejected or displaced."""
         verdicts = {decision.verdict for decision in self.decisions}
-        accepted = verdicts & {candidates.AdmissionVerdict.ACCEPT, candidates.AdmissionVerdict.HANDOFF}
-        refused = verdicts - {candidates.AdmissionVerdict.ACCEPT, candidates.AdmissionVerdict.HANDOFF}
-        return self.review.ok and self.unchanged and bool(accepted) and not refused and not self.displaced
+        accepted_verdicts = verdicts & {candidates.AdmissionVerdict.ACCEPT, candidates.AdmissionVerdict.HANDOFF}
+        refused_verdicts = verdicts - {candidates.AdmissionVerdict.ACCEPT, candidates.AdmissionVerdict.HANDOFF}
+        return (
+            self.review.ok
+            and self.unchanged
+            and bool(accepted_verdicts)
+            and not refused_verdicts
+            and not self.displaced
+        )
 
 
 async def try_out(memory: MemoryRuntime, proposal: EvolutionProposal, /, *, profile: ProfileName) -> SandboxReport:
@@ -180,31 +189,38 @@ async def try_out(memory: MemoryRuntime, proposal: EvolutionProposal, /, *, prof
     copy before and after, which reveals memories that the proposal would displace.
     """
     scope = _trial_scope(memory)
-    reviewed = review_proposal(proposal, profile)
-    report = SandboxReport(space=scope.space, review=reviewed)
-    if not reviewed.ok or reviewed.tier is None:
+    review = review_proposal(proposal, profile)
+    report = SandboxReport(space=scope.space, review=review)
+    if not review.ok or review.tier is None:
         return report
-    before = await memory.inspect(MemoryInspectionRequest(scope=scope, fingerprints=True))
-    if reviewed.tier is TrialTier.PREVIEW:
-        judged = await memory.write(_proposal_request(proposal, scope).model_copy(update={"dry_run": True}))
-        report = report.model_copy(update={"decisions": judged.decisions})
+    inspection_before = await memory.inspect(MemoryInspectionRequest(scope=scope, fingerprints=True))
+    if review.tier is TrialTier.PREVIEW:
+        dry_run_report = await memory.write(_proposal_request(proposal, scope).model_copy(update={"dry_run": True}))
+        report = report.model_copy(update={"decisions": dry_run_report.decisions})
     else:
-        async with _copied_runtime(memory, scope) as copy:
-            titles = await _record_titles(copy, scope, TITLE_COUNTS[reviewed.tier])
-            first = {memory_id: await _first_titled(copy, scope, title) for memory_id, title in titles.items()}
-            report_of_write = await copy.write(_proposal_request(proposal, scope))
-            later = {memory_id: await _first_titled(copy, scope, title) for memory_id, title in titles.items()}
+        async with _copied_runtime(memory, scope) as runtime_copy:
+            titles = await _record_titles(runtime_copy, scope, TITLE_COUNTS[review.tier])
+            hits_before = {
+                memory_id: await _first_titled(runtime_copy, scope, title) for memory_id, title in titles.items()
+            }
+            write_report = await runtime_copy.write(_proposal_request(proposal, scope))
+            hits_after = {
+                memory_id: await _first_titled(runtime_copy, scope, title) for memory_id, title in titles.items()
+            }
             report = report.model_copy(
                 update={
-                    "decisions": report_of_write.decisions,
-                    "found": await _count_found(copy, scope, proposal, report_of_write),
+                    "decisions": write_report.decisions,
+                    "found": await _count_found(runtime_copy, scope, proposal, write_report),
                     "asked": len(titles),
-                    "displaced": tuple(name for name in titles if first[name] == name != later[name]),
+                    "displaced": tuple(name for name in titles if hits_before[name] == name != hits_after[name]),
                 }
             )
-    after = await memory.inspect(MemoryInspectionRequest(scope=scope, fingerprints=True))
-    same = (before.state_fingerprint, before.event_fingerprint) == (after.state_fingerprint, after.event_fingerprint)
-    return report.model_copy(update={"unchanged": same})
+    inspection_after = await memory.inspect(MemoryInspectionRequest(scope=scope, fingerprints=True))
+    is_unchanged = (inspection_before.state_fingerprint, inspection_before.event_fingerprint) == (
+        inspection_after.state_fingerprint,
+        inspection_after.event_fingerprint,
+    )
+    return report.model_copy(update={"unchanged": is_unchanged})
 
 
 async def submit_proposal(
@@ -239,7 +255,7 @@ def _proposal_request(proposal: EvolutionProposal, scope: Scope) -> MemoryWriteR
 def _candidate_draft(candidate: EvolutionCandidate, proposal: EvolutionProposal) -> candidates.CandidateDraft:
     match candidate.kind:
         case CandidateKind.PROCEDURAL_MEMORY:
-            change: candidates.SkillProposal | candidates.DiagnosticProposal = candidates.SkillProposal(
+            change_proposal: candidates.SkillProposal | candidates.DiagnosticProposal = candidates.SkillProposal(
                 target=candidates.CandidateTarget.PROCEDURAL,
                 name=candidate.name,
                 topic=candidate.topic,
@@ -248,13 +264,13 @@ def _candidate_draft(candidate: EvolutionCandidate, proposal: EvolutionProposal)
                 content=candidate.content,
             )
         case CandidateKind.GOVERNANCE_NOTE:
-            change = candidates.DiagnosticProposal(
+            change_proposal = candidates.DiagnosticProposal(
                 target=candidates.CandidateTarget.OPERATOR_DIAGNOSTIC,
                 topic=candidate.topic,
                 content=candidate.content[:4_000],
             )
     return candidates.CandidateDraft(
-        proposal=change,
+        proposal=change_proposal,
         authority=EvidenceAuthority.PROGRAM_MEMORY_CANONICAL,
         citations=proposal.evidence_refs,
         judgement=candidates.CandidateJudgement(
@@ -266,19 +282,19 @@ def _candidate_draft(candidate: EvolutionCandidate, proposal: EvolutionProposal)
 @asynccontextmanager
 async def _copied_runtime(memory: MemoryRuntime, scope: Scope) -> AsyncGenerator[MemoryRuntime]:
     """Yield a runtime over a temporary copy of the space."""
-    ctx = memory.context
+    context = memory.context
     with TemporaryDirectory(prefix="elytron-evolve-") as folder:
-        archive = str(Path(folder) / "space")
-        await memory.export(MemorySpaceExportRequest(scope=scope, path=archive, include_private=True))
-        async with elytron.open("memory:", scope=scope, clock=ctx.clock, ids=ctx.ids) as copy:
-            await copy.import_archive(MemoryImportRequest(scope=scope, path=archive))
-            yield copy
+        archive_path = str(Path(folder) / "space")
+        await memory.export(MemorySpaceExportRequest(scope=scope, path=archive_path, include_private=True))
+        async with elytron.open("memory:", scope=scope, clock=context.clock, ids=context.ids) as runtime_copy:
+            await runtime_copy.import_archive(MemoryImportRequest(scope=scope, path=archive_path))
+            yield runtime_copy
 
 
 async def _record_titles(copy: MemoryRuntime, scope: Scope, most: int) -> dict[str, str]:
     """Return the titles of up to `most` facts and procedures of the space, by id."""
-    believed = RecallFilters(planes=(RecallPlane.LONG_TERM, RecallPlane.PROCEDURAL))
-    page = await copy.list(MemoryListRequest(scope=scope, limit=most, filters=believed))
+    believed_filters = RecallFilters(planes=(RecallPlane.LONG_TERM, RecallPlane.PROCEDURAL))
+    page = await copy.list(MemoryListRequest(scope=scope, limit=most, filters=believed_filters))
     return {item.id: item.title for item in page.items if item.title}
 
 
@@ -294,8 +310,8 @@ async def _count_found(
     copy: MemoryRuntime, scope: Scope, proposal: EvolutionProposal, report: MemoryWriteReport
 ) -> int:
     """Return how many of the accepted procedures are the first hit for their own title."""
-    answered = 0
+    answered_count = 0
     for candidate, decision in zip(proposal.candidates, report.decisions, strict=True):
         if candidate.kind is CandidateKind.PROCEDURAL_MEMORY and decision.verdict is candidates.AdmissionVerdict.ACCEPT:
-            answered += await _first_titled(copy, scope, candidate.title) == decision.id
-    return answered
+            answered_count += await _first_titled(copy, scope, candidate.title) == decision.id
+    return answered_count

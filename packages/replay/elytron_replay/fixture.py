@@ -25,13 +25,13 @@ V = TypeVar("V", bound=Value)
 
 def value_in(path: Path, kind: type[V], /) -> V:
     """Return the `kind` in the file `path`. Raises UnreadableFile, naming the first invalid field."""
-    plain = plain_of(bytes_in(path), name=path.name)
+    document = plain_of(bytes_in(path), name=path.name)
     try:
-        return kind.model_validate(plain)
+        return kind.model_validate(document)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UnreadableFile(name=path.name, problem=f"{place}: {first['msg']}") from None
+        first_error = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        location = ".".join(str(part) for part in first_error["loc"]) or "the file"
+        raise UnreadableFile(name=path.name, problem=f"{location}: {first_error['msg']}") from None
 
 
 def bytes_in(path: Path, /) -> bytes:
@@ -170,12 +170,12 @@ def load_fixture(path: Path, /) -> Fixture:
 
 def parse_fixture(data: bytes, /, *, name: str) -> Fixture:
     """Parse the fixture in `data`, from a file called `name`. Raises UnreadableFile."""
-    plain = plain_of(data, name=name)
+    document = plain_of(data, name=name)
     try:
-        fixture = Fixture.model_validate(plain)
+        fixture = Fixture.model_validate(document)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        _refuse_fixture(name, f"{_error_place(first['loc'])}: {first['msg']}")
+        first_error = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        _refuse_fixture(name, f"{_error_place(first_error['loc'])}: {first_error['msg']}")
     for problem in _fixture_problems(fixture, stem=name.removesuffix(".json")):
         _refuse_fixture(name, problem)
     return fixture
@@ -198,15 +198,15 @@ def _fixture_problems(fixture: Fixture, *, stem: str) -> Iterator[str]:
     used_spaces = {*fixture.expected, *(part.space for part in (fixture.scope, fixture.archive) if part is not None)}
     for space in sorted(used_spaces - set(fixture.spaces)):
         yield f"spaces: lacks {space!r}, which the fixture uses"
-    saved: set[str] = set()
+    saved_names: set[str] = set()
     for number, step in enumerate(fixture.steps, 1):
         for reference in sorted(comparison.used_names(step.request) | comparison.used_names(step.expect)):
-            if reference not in saved:
+            if reference not in saved_names:
                 yield f"step {number}: ${{{reference}}} is not saved by an earlier step"
         space = _space_of(step)
         if space is not None and space not in fixture.spaces:
             yield f"step {number}: spaces lacks {space!r}, which its request names"
-        saved |= set(step.save)
+        saved_names |= set(step.save)
 
 
 def _space_of(step: FixtureStep) -> str | None:
@@ -236,18 +236,18 @@ def _format_value(value: JsonValue, *, indent: int, used_columns: int) -> str:
     # One column is reserved for a comma.
     if not isinstance(value, dict | list) or not value or (indent and used_columns + len(line) < WIDTH):
         return line
-    inner = indent + INDENT
-    pad = " " * inner
+    inner_indent = indent + INDENT
+    padding = " " * inner_indent
     if isinstance(value, dict):
-        heads = [f"{pad}{_on_one_line(key)}: " for key in value]
-        bodies = [
-            _format_value(value[key], indent=inner, used_columns=len(head))
-            for key, head in zip(value, heads, strict=True)
+        key_texts = [f"{padding}{_on_one_line(key)}: " for key in value]
+        value_texts = [
+            _format_value(value[key], indent=inner_indent, used_columns=len(key_text))
+            for key, key_text in zip(value, key_texts, strict=True)
         ]
-        parts = [head + body for head, body in zip(heads, bodies, strict=True)]
+        parts = [key_text + value_text for key_text, value_text in zip(key_texts, value_texts, strict=True)]
         opening, closing = "{", "}"
     else:
-        parts = [pad + _format_value(part, indent=inner, used_columns=inner) for part in value]
+        parts = [padding + _format_value(part, indent=inner_indent, used_columns=inner_indent) for part in value]
         opening, closing = "[", "]"
     return f"{opening}\n" + ",\n".join(parts) + f"\n{' ' * indent}{closing}"
 

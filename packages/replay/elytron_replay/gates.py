@@ -118,13 +118,13 @@ class CaseThresholds(Value):
 
     def shortfalls(self, metrics: CaseMetrics, /) -> tuple[str, ...]:
         """Return each figure that misses its threshold, by name with both values."""
-        least = ("accuracy", "precision", "faithfulness", "reuse")
-        most = ("violations", "tokens", "bytes")
-        low = [name for name in least if getattr(metrics, name) < getattr(self, name)]
-        high = [name for name in most if getattr(metrics, name) > getattr(self, name)]
+        minimum_figures = ("accuracy", "precision", "faithfulness", "reuse")
+        maximum_figures = ("violations", "tokens", "bytes")
+        low_figures = [name for name in minimum_figures if getattr(metrics, name) < getattr(self, name)]
+        high_figures = [name for name in maximum_figures if getattr(metrics, name) > getattr(self, name)]
         return tuple(
-            f"{name}: {getattr(metrics, name):g} {'<' if name in low else '>'} {getattr(self, name):g}"
-            for name in (*low, *high)
+            f"{name}: {getattr(metrics, name):g} {'<' if name in low_figures else '>'} {getattr(self, name):g}"
+            for name in (*low_figures, *high_figures)
         )
 
 
@@ -162,8 +162,8 @@ class WallReport(Value):
     @property
     def below(self) -> tuple[str, ...]:
         """Return the stores on which a case misses a threshold, or all stores if a kind is not measured."""
-        missed = {row.store for row in self.rows if not row.ok}
-        return tuple(store for store in self.stores if self.missing or store in missed)
+        failing_stores = {row.store for row in self.rows if not row.ok}
+        return tuple(store for store in self.stores if self.missing or store in failing_stores)
 
 
 async def run_wall(
@@ -181,19 +181,19 @@ async def run_wall(
     case, before anything runs, and InvalidInput for an unknown store.
     """
     engines = runner.named_engines(stores, keys=keys)
-    bar = thresholds or CaseThresholds()
-    loaded = [(path, load_case(path)) for path in cases]
+    case_thresholds = thresholds or CaseThresholds()
+    loaded_cases = [(path, load_case(path)) for path in cases]
     rows = [
-        await _case_row(case, path.parent, engine, size, bar)
+        await _case_row(case, path.parent, engine, size, case_thresholds)
         for engine in engines
-        for path, case in loaded
+        for path, case in loaded_cases
         for size in sizes
     ]
-    measured = {case.kind for _, case in loaded}
+    measured_kinds = {case.kind for _, case in loaded_cases}
     return WallReport(
         stores=tuple(engine.name for engine in engines),
         rows=tuple(rows),
-        missing=tuple(kind for kind in WallKind if kind not in measured),
+        missing=tuple(kind for kind in WallKind if kind not in measured_kinds),
     )
 
 
@@ -206,12 +206,14 @@ def render_wall(report: WallReport, /) -> str:
     """Return a table for each store, the cases that miss a threshold, and the stores that were measured."""
     lines = [line for store in report.stores for line in _report_table(store, report)]
     lines += [f"no case measures {kind.value}" for kind in report.missing]
-    state = f"fails on {', '.join(report.below)}" if report.below else f"passes on {', '.join(report.stores)}"
-    slow = sum(row.is_slow for row in report.rows)
+    verdict = f"fails on {', '.join(report.below)}" if report.below else f"passes on {', '.join(report.stores)}"
+    slow_count = sum(row.is_slow for row in report.rows)
     lines += (
-        [f"{slow} cases had slow answers, which do not fail a case because the machine may be busy"] if slow else []
+        [f"{slow_count} cases had slow answers, which do not fail a case because the machine may be busy"]
+        if slow_count
+        else []
     )
-    return "\n".join((*lines, f"the wall {state} ({report.evaluation_source.value})"))
+    return "\n".join((*lines, f"the wall {verdict} ({report.evaluation_source.value})"))
 
 
 def _report_table(store: str, report: WallReport) -> Iterator[str]:
@@ -226,7 +228,7 @@ def _report_table(store: str, report: WallReport) -> Iterator[str]:
             else "the fixture did not run as written"
         )
         yield f"{row.case:<18} {row.size.value:<8} {figures}"
-    yield from (f"{row.case}, {row.size.value}: {flaw}" for row in rows for flaw in row.shortfalls)
+    yield from (f"{row.case}, {row.size.value}: {shortfall}" for row in rows for shortfall in row.shortfalls)
     yield ""
 
 
@@ -282,28 +284,28 @@ def _noise_steps(case: WallCase, folder: Path, count: int) -> tuple[FixtureStep,
     for line in lines:
         message = json.loads(line)
         turns.append({"messages": [{"role": "user", "speaker": message["name"], "text": message["content"]}]})
-    elsewhere = case.scope.model_copy(update={"conversation": "another person's talk"})
-    write: JsonValue = {"kind": "transcript", "turns": turns}
-    return (FixtureStep(op="write", request={"scope": elsewhere.model_dump(mode="json"), "write": write}),)
+    noise_scope = case.scope.model_copy(update={"conversation": "another person's talk"})
+    transcript_write: JsonValue = {"kind": "transcript", "turns": turns}
+    return (FixtureStep(op="write", request={"scope": noise_scope.model_dump(mode="json"), "write": transcript_write}),)
 
 
 def measure_case(kind: WallKind, probes: Sequence[tuple[MemoryProbe, StepResult]], /) -> CaseMetrics:
     """Compute the metrics of a case from its answers; a share of no answers is 100 %."""
     answers = [_ProbeAnswer(probe, step) for probe, step in probes]
-    sought = [answer for answer in answers if answer.probe.relevant]
-    blocks = [answer for answer in answers if answer.probe.op == "project"]
-    reused = sought if kind in {WallKind.PROCEDURAL_REUSE, WallKind.TOOL_EXPERIENCE} else []
-    ranked = [answer for answer in sought if answer.is_list]
+    seeking_answers = [answer for answer in answers if answer.probe.relevant]
+    block_answers = [answer for answer in answers if answer.probe.op == "project"]
+    reuse_answers = seeking_answers if kind in {WallKind.PROCEDURAL_REUSE, WallKind.TOOL_EXPERIENCE} else []
+    list_answers = [answer for answer in seeking_answers if answer.is_list]
     return CaseMetrics(
         accuracy=_share_points([answer.is_right for answer in answers]),
-        precision=_share_points([answer.precision for answer in ranked]),
-        faithfulness=_share_points([answer.is_faithful for answer in blocks]),
-        reuse=_share_points([answer.is_right for answer in reused]),
-        recall_at_5=_share_points([answer.recall(5) for answer in ranked]),
-        recall_at_10=_share_points([answer.recall(10) for answer in ranked]),
-        recall_at_20=_share_points([answer.recall(20) for answer in ranked]),
-        recall_at_50=_share_points([answer.recall(50) for answer in ranked]),
-        mrr=_share_points([answer.reciprocal_rank for answer in ranked]),
+        precision=_share_points([answer.precision for answer in list_answers]),
+        faithfulness=_share_points([answer.is_faithful for answer in block_answers]),
+        reuse=_share_points([answer.is_right for answer in reuse_answers]),
+        recall_at_5=_share_points([answer.recall(5) for answer in list_answers]),
+        recall_at_10=_share_points([answer.recall(10) for answer in list_answers]),
+        recall_at_20=_share_points([answer.recall(20) for answer in list_answers]),
+        recall_at_50=_share_points([answer.recall(50) for answer in list_answers]),
+        mrr=_share_points([answer.reciprocal_rank for answer in list_answers]),
         violations=sum(answer.violations for answer in answers),
         latency_ms=round(max(step.elapsed_ms for _, step in probes), 1),
         tokens=max(answer.tokens for answer in answers),
@@ -321,9 +323,13 @@ class _ProbeAnswer:
     def __init__(self, probe: MemoryProbe, step: StepResult, /) -> None:
         self.probe = probe
         self._whole = json.dumps(step.report, ensure_ascii=False)
-        place = comparison.pick_value(step.report, probe.place)
-        self.is_list = isinstance(place, list)
-        self._items = [_part_text(part) for part in place] if isinstance(place, list) else [_part_text(place)]
+        answer_value = comparison.pick_value(step.report, probe.place)
+        self.is_list = isinstance(answer_value, list)
+        self._items = (
+            [_part_text(part) for part in answer_value]
+            if isinstance(answer_value, list)
+            else [_part_text(answer_value)]
+        )
         checks = step.report.get("checks") if isinstance(step.report, dict) else None
         self.is_faithful = not isinstance(checks, dict) or checks.get("faithful") is not False
 
@@ -342,20 +348,22 @@ class _ProbeAnswer:
     @property
     def precision(self) -> float:
         """With n relevant texts, return the share of the first n ranks that hold one."""
-        first = self._items[: len(self.probe.relevant)]
-        return sum(any(text in item for text in self.probe.relevant) for item in first) / len(self.probe.relevant)
+        first_items = self._items[: len(self.probe.relevant)]
+        return sum(any(text in item for text in self.probe.relevant) for item in first_items) / len(self.probe.relevant)
 
     @property
     def reciprocal_rank(self) -> float:
-        hits = (rank for rank, item in enumerate(self._items, 1) if any(text in item for text in self.probe.relevant))
-        return 1 / next(hits, 1 << 30)
+        hit_ranks = (
+            rank for rank, item in enumerate(self._items, 1) if any(text in item for text in self.probe.relevant)
+        )
+        return 1 / next(hit_ranks, 1 << 30)
 
     def recall(self, places: int, /) -> float:
         """Return the share of the relevant texts within the first `places` ranks; a text answer is a single rank."""
         if not self.probe.relevant:
             return 1.0
-        first = self._items[:places]
-        return sum(any(text in item for item in first) for text in self.probe.relevant) / len(self.probe.relevant)
+        first_items = self._items[:places]
+        return sum(any(text in item for item in first_items) for text in self.probe.relevant) / len(self.probe.relevant)
 
 
 def _part_text(part: JsonValue) -> str:
@@ -389,15 +397,19 @@ def operation_gate(fixtures: Sequence[Path], /, *, demanded: Sequence[str] = ())
     operations = runner.operation_names()
     if not set(demanded) <= {*operations}:
         raise InvalidInput(field="demanded", problem=f"has an unknown operation; choose from {', '.join(operations)}")
-    loaded = [load_fixture(path) for path in fixtures]
-    names = tuple(dict.fromkeys((*runner.MANDATORY, *operations)))
-    exercised = {
+    loaded_fixtures = [load_fixture(path) for path in fixtures]
+    operation_names = tuple(dict.fromkeys((*runner.MANDATORY, *operations)))
+    fixtures_by_operation = {
         name: tuple(
-            fixture.id for fixture in loaded if any(step.op == name and step.error is None for step in fixture.steps)
+            fixture.id
+            for fixture in loaded_fixtures
+            if any(step.op == name and step.error is None for step in fixture.steps)
         )
-        for name in names
+        for name in operation_names
     }
-    required = tuple(name for name in names if name in {*runner.MANDATORY, *demanded})
+    required_names = tuple(name for name in operation_names if name in {*runner.MANDATORY, *demanded})
     return GateReport(
-        exercised=exercised, demanded=required, missing=tuple(name for name in required if not exercised[name])
+        exercised=fixtures_by_operation,
+        demanded=required_names,
+        missing=tuple(name for name in required_names if not fixtures_by_operation[name]),
     )

@@ -108,8 +108,8 @@ async def run_matrix(
 async def compare_stores(fixtures: Sequence[Path], stores: Sequence[ReplayEngine], /) -> MatrixReport:
     """Do the same as `run_matrix` with engines instead of names."""
     _require_stores(stores)
-    loaded = [(path, _load_named(path)) for path in fixtures]
-    rows = [await _fixture_row(fixture, path, stores) for path, fixture in loaded]
+    loaded_fixtures = [(path, _load_named(path)) for path in fixtures]
+    rows = [await _fixture_row(fixture, path, stores) for path, fixture in loaded_fixtures]
     return MatrixReport(stores=tuple(store.name for store in stores), rows=tuple(rows))
 
 
@@ -177,23 +177,23 @@ def _load_named(path: Path) -> Fixture:
 
 async def _fixture_row(fixture: Fixture, path: Path, stores: Sequence[ReplayEngine]) -> MatrixRow:
     outcomes = [await run_fixture(fixture, store, beside=path.parent) for store in _admitted_engines(fixture, stores)]
-    unmet = list(_demand_differences(fixture, outcomes))
-    unequal = list(_store_differences(fixture, outcomes))
+    unmet_expectations = list(_demand_differences(fixture, outcomes))
+    unequal_results = list(_store_differences(fixture, outcomes))
     unlike_recorded = list(_recorded_differences(fixture, outcomes))
     # Later assignments win: a failure outweighs a difference.
     verdicts = dict.fromkeys((store.name for store in stores), FixtureVerdict.BARRED)
     verdicts |= {outcome.store: FixtureVerdict.EQUAL for outcome in outcomes}
-    verdicts |= {difference.right_side: FixtureVerdict.DIFFERS for difference in (*unequal, *unlike_recorded)}
-    verdicts |= {difference.right_side: FixtureVerdict.FAILED for difference in unmet}
-    ended = _outcome_fingerprints(outcomes[0]) if outcomes else {}
+    verdicts |= {difference.right_side: FixtureVerdict.DIFFERS for difference in (*unequal_results, *unlike_recorded)}
+    verdicts |= {difference.right_side: FixtureVerdict.FAILED for difference in unmet_expectations}
+    end_fingerprints = _outcome_fingerprints(outcomes[0]) if outcomes else {}
     return MatrixRow(
         fixture=fixture.id,
         title=fixture.title,
         steps=len(fixture.steps),
         verdicts=verdicts,
-        fingerprint=sha256_digest(canonical_bytes(ended)) if ended else "",
+        fingerprint=sha256_digest(canonical_bytes(end_fingerprints)) if end_fingerprints else "",
         recording=_compare_recording(fixture, unlike_recorded),
-        differences=(*unmet, *unequal, *unlike_recorded),
+        differences=(*unmet_expectations, *unequal_results, *unlike_recorded),
     )
 
 
@@ -213,26 +213,31 @@ def _demand_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) ->
 
 def _store_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> Iterator[StoreDifference]:
     """Yield where the reports or fingerprints of a store differ from those of the first."""
-    for first, other in ((outcomes[0], other) for other in outcomes[1:]):
+    for first_outcome, other_outcome in ((outcomes[0], other_outcome) for other_outcome in outcomes[1:]):
         # A run that ended early is compared up to its end; the early end is itself a difference.
-        for one, two in zip(first.steps, other.steps, strict=False):
-            for difference in json_differences(one.report, two.report):
-                yield _step_difference(fixture, one.number, difference, first.store, other.store)
-        ends: list[JsonValue] = [
-            {"ended_at": outcome.ended_at, "fingerprints": _outcome_fingerprints(outcome)} for outcome in (first, other)
+        for first_step, other_step in zip(first_outcome.steps, other_outcome.steps, strict=False):
+            for difference in json_differences(first_step.report, other_step.report):
+                yield _step_difference(fixture, first_step.number, difference, first_outcome.store, other_outcome.store)
+        end_states: list[JsonValue] = [
+            {"ended_at": outcome.ended_at, "fingerprints": _outcome_fingerprints(outcome)}
+            for outcome in (first_outcome, other_outcome)
         ]
-        for difference in json_differences(*ends):
-            yield _step_difference(fixture, None, difference, first.store, other.store)
+        for difference in json_differences(*end_states):
+            yield _step_difference(fixture, None, difference, first_outcome.store, other_outcome.store)
 
 
 def _recorded_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> Iterator[StoreDifference]:
     """Yield where a store's fingerprints differ from the recorded ones. Without a recording there is no difference."""
-    recorded: dict[str, JsonValue] = {
+    recorded_fingerprints: dict[str, JsonValue] = {
         space: fingerprint.model_dump() for space, fingerprint in fixture.expected.items()
     }
     for outcome in outcomes:
-        ended = {space: difference for space, difference in _outcome_fingerprints(outcome).items() if space in recorded}
-        for difference in json_differences(recorded, ended, path="fingerprints"):
+        end_fingerprints = {
+            space: difference
+            for space, difference in _outcome_fingerprints(outcome).items()
+            if space in recorded_fingerprints
+        }
+        for difference in json_differences(recorded_fingerprints, end_fingerprints, path="fingerprints"):
             yield _step_difference(fixture, None, difference, RECORDED, outcome.store)
 
 
@@ -268,10 +273,14 @@ HEADINGS = ("fixture", "fingerprint")
 
 def render_matrix(report: MatrixReport, /) -> str:
     """Return a table of fixtures by stores, followed by the differences, without a trailing newline."""
-    first, last = HEADINGS
-    table = [(first, *report.stores, last), *(_row_line(row, report.stores) for row in report.rows)]
-    equal = sum(row.ok for row in report.rows)
-    lines = [*_align_columns(table), "", f"{equal} of {len(report.rows)} fixtures equal on {', '.join(report.stores)}"]
+    first_heading, last_heading = HEADINGS
+    table = [(first_heading, *report.stores, last_heading), *(_row_line(row, report.stores) for row in report.rows)]
+    equal_count = sum(row.ok for row in report.rows)
+    lines = [
+        *_align_columns(table),
+        "",
+        f"{equal_count} of {len(report.rows)} fixtures equal on {', '.join(report.stores)}",
+    ]
     for row in report.rows:
         lines += _difference_lines(row)
     return "\n".join(lines)
@@ -279,8 +288,11 @@ def render_matrix(report: MatrixReport, /) -> str:
 
 def render_gate(report: GateReport, /) -> str:
     """Return a table of operations and the fixtures that cover them, followed by what is missing."""
-    exercised = report.exercised.items()
-    rows = [(name, str(len(fixtures)), "demanded" if name in report.demanded else "") for name, fixtures in exercised]
+    fixtures_by_operation = report.exercised.items()
+    rows = [
+        (name, str(len(fixtures)), "demanded" if name in report.demanded else "")
+        for name, fixtures in fixtures_by_operation
+    ]
     table = [("operation", "fixtures", ""), *rows]
     verdict = "every required operation is covered" if report.ok else f"not covered: {', '.join(report.missing)}"
     return "\n".join((*_align_columns(table), "", verdict))
@@ -312,8 +324,8 @@ def _difference_lines(row: MatrixRow) -> Iterator[str]:
 
 
 def _difference_text(difference: StoreDifference) -> Iterator[str]:
-    place = f"step {difference.step} ({difference.operation})" if difference.step is not None else "at the end"
+    location = f"step {difference.step} ({difference.operation})" if difference.step is not None else "at the end"
     width = max(len(difference.left_side), len(difference.right_side))
-    yield f"  {place}: {difference.path or 'the whole report'}"
+    yield f"  {location}: {difference.path or 'the whole report'}"
     yield f"    {difference.left_side.ljust(width)}  {difference.left}"
     yield f"    {difference.right_side.ljust(width)}  {difference.right}"

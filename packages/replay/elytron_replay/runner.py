@@ -82,8 +82,8 @@ class ReplayEngine:
 
     def is_in(self, profile: ProfileName | None, /) -> bool:
         """Return whether `profile` admits this store."""
-        admitted = profile_of(profile).engines if profile is not None else ()
-        return not admitted or self.kind in admitted
+        admitted_engines = profile_of(profile).engines if profile is not None else ()
+        return not admitted_engines or self.kind in admitted_engines
 
 
 def named_engine(name: str, /, *, keys: KeyProvider | None = None) -> ReplayEngine:
@@ -91,11 +91,11 @@ def named_engine(name: str, /, *, keys: KeyProvider | None = None) -> ReplayEngi
 
     Raises InvalidInput for an unknown name.
     """
-    plain = name.removesuffix(SEALED)
-    if plain not in URLS:
+    base_name = name.removesuffix(SEALED)
+    if base_name not in URLS:
         names = ", ".join((*URLS, *(f"{store}{SEALED}" for store in URLS)))
         raise InvalidInput(field="store", problem=f"{name!r} is not a replay store; choose from {names}")
-    sealing = (keys or passing_key()) if plain != name else None
+    sealing = (keys or passing_key()) if base_name != name else None
 
     def opener(
         folder: Path,
@@ -107,7 +107,7 @@ def named_engine(name: str, /, *, keys: KeyProvider | None = None) -> ReplayEngi
         language_model: LanguageModel | None = None,
         profile: ProfileName | None = None,
     ) -> AbstractAsyncContextManager[MemoryRuntime]:
-        url = URLS[plain](folder)
+        url = URLS[base_name](folder)
         return elytron.open(
             url,
             space=None,
@@ -119,7 +119,7 @@ def named_engine(name: str, /, *, keys: KeyProvider | None = None) -> ReplayEngi
             profile=profile,
         )
 
-    return ReplayEngine(name, opener, durable=plain != "memory", kind=plain)
+    return ReplayEngine(name, opener, durable=base_name != "memory", kind=base_name)
 
 
 def named_engines(stores: Sequence[str | ReplayEngine], /, *, keys: KeyProvider | None = None) -> list[ReplayEngine]:
@@ -147,8 +147,8 @@ def operation_names() -> tuple[str, ...]:
 async def call_operation(runtime: MemoryRuntime, name: str, request: dict[str, JsonValue], /) -> JsonValue:
     """Run the operation `name` as a transport would and return its report as JSON. Raises what the operation raises."""
     operation = by_name(name)
-    decoded = envelope.decode_request(operation, json.dumps(request).encode())
-    report: Value = await runtime.operate(decoded)
+    decoded_request = envelope.decode_request(operation, json.dumps(request).encode())
+    report: Value = await runtime.operate(decoded_request)
     return report.model_dump(mode="json")
 
 
@@ -186,11 +186,11 @@ async def run_fixture(
     `beside` is the folder of the fixture's file, which holds its starting archive and cassette. The fixture determines
     time and ids, so every run is the same. A language model answers from the cassette, unless `model` is passed.
     """
-    with TemporaryDirectory(prefix="elytron-replay-") as name:
-        folder = Path(name)
+    with TemporaryDirectory(prefix="elytron-replay-") as folder_name:
+        folder = Path(folder_name)
         telling = FixtureTelling(fixture)
-        answering = model or model_of(fixture, beside=beside or Path())
-        async with _FixtureStage(fixture, engine, telling, folder, answering) as stage:
+        language_model = model or model_of(fixture, beside=beside or Path())
+        async with _FixtureStage(fixture, engine, telling, folder, language_model) as stage:
             if fixture.archive is not None:
                 await _begin_with(stage, fixture.archive, beside or Path())
             steps, ended_at = await _tell_steps(fixture, stage, telling, folder)
@@ -259,7 +259,7 @@ class _FixtureStage:
 
     async def _carry(self, how: StoreReopening) -> None:
         """Export the content of a store that is not durable, so that the next opening can import it."""
-        carried: dict[SpaceId, str] = {}
+        archive_paths: dict[SpaceId, str] = {}
         if not self._engine.durable and how is StoreReopening.CLOSED:
             # The archive must also contain the documents that closing the runtime would store.
             await keep_all_uses(self.runtime.context, within_s=limits.CLOSE_WAIT_S)
@@ -270,8 +270,8 @@ class _FixtureStage:
                 await self.runtime.export(
                     MemorySpaceExportRequest(scope=scope, path=path, overwrite=True, include_private=True)
                 )
-                carried[space] = path
-        self._carried = carried
+                archive_paths[space] = path
+        self._carried = archive_paths
 
     async def fingerprints(self) -> dict[str, SpaceFingerprints]:
         """Return the fingerprints of each space of the fixture."""
@@ -317,9 +317,9 @@ async def _tell_steps(
             telling.ids.begin(number)
         if step.op == CLOSE:
             await stage.before_close()
-        began = perf_counter()
+        start_s = perf_counter()
         report, error = await _do_step(step, stage.runtime, values)
-        elapsed_ms = (perf_counter() - began) * 1000
+        elapsed_ms = (perf_counter() - start_s) * 1000
         problems = tuple(_step_problems(step, report, error, values))
         steps.append(StepResult(number, normalise_report(report, folder=folder), problems, elapsed_ms))
         # A step with the wrong outcome may not have saved its names, so the run cannot continue.

@@ -158,19 +158,19 @@ def assemble_request(
     if size <= max_bytes:
         return AssembledRequest(messages, draft.tools, size, (), size)
     sizes = {part: draft.size(part) for part in RequestPart}
-    target, cut_parts = max_bytes, list[RequestPart]()
+    target_bytes, cut_parts = max_bytes, list[RequestPart]()
     for _ in range(_ATTEMPTS):
-        rooms = _part_rooms(sizes, target)
+        part_rooms = _part_rooms(sizes, target_bytes)
         draft = RequestDraft(parts, tuple(tools), frozenset(client_tools))
-        cut_parts = [part for part in RequestPart if rooms[part] < sizes[part]]
+        cut_parts = [part for part in RequestPart if part_rooms[part] < sizes[part]]
         for part in cut_parts:
-            draft.cut(part, rooms[part])
+            draft.cut(part, part_rooms[part])
         messages = draft.messages()
         size = bytes_of(messages, draft.tools)
         if size <= max_bytes:
             break
         # Placeholders for missing results, and cut marks, are not in the sizes of the parts.
-        target = max(target - (size - max_bytes) - _SLACK, 0)
+        target_bytes = max(target_bytes - (size - max_bytes) - _SLACK, 0)
     cuts = tuple(
         PartCut(part=part, bytes_before=sizes[part], bytes_after=draft.size(part))
         for part in cut_parts
@@ -180,9 +180,9 @@ def assemble_request(
 
 
 def _planned_bytes(sizes: Mapping[RequestPart, int], cuts: Iterable[PartCut], max_bytes: int) -> int:
-    saved = sum(cut.bytes_before - cut.bytes_after for cut in cuts if cut.part not in TURNS)
+    saved_bytes = sum(cut.bytes_before - cut.bytes_after for cut in cuts if cut.part not in TURNS)
     excess = max(sizes[RequestPart.CURRENT] - int(max_bytes * CURRENT_SHARE), 0)
-    return sum(sizes.values()) - saved - excess
+    return sum(sizes.values()) - saved_bytes - excess
 
 
 def log_cuts(cuts: Iterable[PartCut], /) -> None:
@@ -293,8 +293,8 @@ class RequestDraft:
             case RequestPart.REFERENCE:
                 return (reference_message(context_tail(parts.tail, mark=parts.mark)),) if parts.tail else ()
             case RequestPart.CURRENT:
-                words = parts.current.model_copy(update={"before": (), "items": (), "reactions": ()})
-                return bare_messages(words, parts.zone, None)
+                words_only_turn = parts.current.model_copy(update={"before": (), "items": (), "reactions": ()})
+                return bare_messages(words_only_turn, parts.zone, None)
             case RequestPart.HISTORY | RequestPart.GIVEN | RequestPart.STEPS:
                 return self.lists[part]
             case RequestPart.BLOCKS:
@@ -326,13 +326,13 @@ def _stable_bytes(stable: StableContext | None, *, facts: str) -> int:
 
 def _fit_room(cut: Callable[[int], ValueT], size: Callable[[ValueT], int], room: int) -> ValueT:
     """Return the output of `cut` such that the result, which escaping may enlarge, has at most `room` bytes."""
-    target, result = room, cut(room)
+    target_bytes, shorter = room, cut(room)
     for _ in range(_ATTEMPTS):
-        if (excess := size(result) - room) <= 0:
+        if (excess := size(shorter) - room) <= 0:
             break
-        target = max(target - excess, 0)
-        result = cut(target)
-    return result
+        target_bytes = max(target_bytes - excess, 0)
+        shorter = cut(target_bytes)
+    return shorter
 
 
 def _cut_values(blocks: Sequence[ShownBlock], room: int) -> tuple[ShownBlock, ...]:
@@ -349,10 +349,10 @@ def _cut_blocks(stable: StableContext, room: int) -> StableContext:
     def cut(target: int) -> StableContext:
         return stable.model_copy(update={"blocks": _cut_values(stable.blocks, target)})
 
-    size = partial(_stable_bytes, facts="")
-    shorter = _fit_room(cut, size, room)
+    size_without_facts = partial(_stable_bytes, facts="")
+    shorter = _fit_room(cut, size_without_facts, room)
     # Descriptions and labels of many blocks may need more than the room.
-    while shorter.blocks and size(shorter) > room:
+    while shorter.blocks and size_without_facts(shorter) > room:
         shorter = shorter.model_copy(update={"blocks": shorter.blocks[:-1]})
     return shorter
 
@@ -420,19 +420,19 @@ def cut_fenced(text: str, max_bytes: int, /) -> str:
     """Return `text` within `max_bytes`, with each fence in it complete: the bodies are cut, or everything is
     dropped."""
     excess = text_bytes(text) - max_bytes
-    fences = list(fence.FENCED.finditer(text))
-    if excess <= 0 or not fences:
+    fence_matches = list(fence.FENCED.finditer(text))
+    if excess <= 0 or not fence_matches:
         return cut_middle(text, max_bytes) if excess > 0 else text
-    sizes = [text_bytes(each[2]) for each in fences]
+    sizes = [text_bytes(fence_match[2]) for fence_match in fence_matches]
     shares = share_room(sizes, sum(sizes) - excess)
     pieces: list[str] = []
-    end = 0
-    for each, share in zip(fences, shares, strict=True):
-        body = cut_middle(each[2], share)
-        pieces += (text[end : each.start()], fence.fence_text(body, each[1]) if body else "")
-        end = each.end()
-    result = "".join((*pieces, text[end:]))
-    return result if text_bytes(result) <= max_bytes else ""
+    copied_end = 0
+    for fence_match, share in zip(fence_matches, shares, strict=True):
+        body = cut_middle(fence_match[2], share)
+        pieces += (text[copied_end : fence_match.start()], fence.fence_text(body, fence_match[1]) if body else "")
+        copied_end = fence_match.end()
+    cut_text = "".join((*pieces, text[copied_end:]))
+    return cut_text if text_bytes(cut_text) <= max_bytes else ""
 
 
 _TRIMMED: Final = "[{count:,} earlier messages are left out here: there is no room for them in the window.]"
@@ -444,44 +444,48 @@ def cut_messages(messages: Sequence[Message], max_bytes: int, /) -> tuple[Messag
     """Return the messages within `max_bytes`: long ones are cut, and the oldest are replaced by a note."""
     note_bytes = message_bytes(reference_message(_TRIMMED.format(count=len(messages)))) if len(messages) > 1 else 0
     free_bytes = max_bytes - note_bytes
-    most = max(free_bytes // max(min(len(messages), _LONG_MESSAGES), 1), _MESSAGE_BYTES_MIN)
-    latest: list[Message] = []
+    message_max_bytes = max(free_bytes // max(min(len(messages), _LONG_MESSAGES), 1), _MESSAGE_BYTES_MIN)
+    latest_messages: list[Message] = []
     for message in reversed(messages):
-        short = cut_message(message, most)
-        free_bytes -= message_bytes(short)
+        short_message = cut_message(message, message_max_bytes)
+        free_bytes -= message_bytes(short_message)
         if free_bytes < 0:
             break
-        latest.append(short)
-    latest.reverse()
-    dropped = messages[: len(messages) - len(latest)]
-    if any(isinstance(message, ModelReply) for message in dropped):
+        latest_messages.append(short_message)
+    latest_messages.reverse()
+    dropped_messages = messages[: len(messages) - len(latest_messages)]
+    if any(isinstance(message, ModelReply) for message in dropped_messages):
         # Model servers reject a result whose call is not shown.
-        while latest and isinstance(latest[0], ToolResult):
-            latest.pop(0)
-    if len(latest) == len(messages):
-        return tuple(latest)
-    note = reference_message(_TRIMMED.format(count=len(messages) - len(latest)))
-    return (note, *latest) if message_bytes(note) + bytes_of(latest) <= max_bytes else tuple(latest)
+        while latest_messages and isinstance(latest_messages[0], ToolResult):
+            latest_messages.pop(0)
+    if len(latest_messages) == len(messages):
+        return tuple(latest_messages)
+    note = reference_message(_TRIMMED.format(count=len(messages) - len(latest_messages)))
+    return (
+        (note, *latest_messages)
+        if message_bytes(note) + bytes_of(latest_messages) <= max_bytes
+        else tuple(latest_messages)
+    )
 
 
 def cut_message(message: Message, max_bytes: int, /) -> Message:
     """Return the message with its texts cut to about `max_bytes`; images are unchanged."""
     if message_bytes(message) <= max_bytes:
         return message
-    room = max(max_bytes - _OVERHEAD_BYTES, 0)
+    content_bytes = max(max_bytes - _OVERHEAD_BYTES, 0)
     match message:
         case ToolResult():
-            return message.model_copy(update={"text": cut_fenced(message.text, room)})
+            return message.model_copy(update={"text": cut_fenced(message.text, content_bytes)})
         case ModelReply():
-            whole = [item for item in message.items if not isinstance(item, OpaquePart)]
-            shares = share_room([_item_bytes(item) for item in whole], room)
-            short = [_cut_item(item, share) for item, share in zip(whole, shares, strict=True)]
-            return ModelReply(items=tuple(item for item in short if not isinstance(item, TextPart) or item.text))
+            readable_items = [item for item in message.items if not isinstance(item, OpaquePart)]
+            shares = share_room([_item_bytes(item) for item in readable_items], content_bytes)
+            short_items = [_cut_item(item, share) for item, share in zip(readable_items, shares, strict=True)]
+            return ModelReply(items=tuple(item for item in short_items if not isinstance(item, TextPart) or item.text))
         case InputMessage():
             texts = [text_bytes(part.text) if isinstance(part, TextPart) else 0 for part in message.parts]
             parts = [
                 TextPart(text=cut_fenced(part.text, share) or "…") if isinstance(part, TextPart) else part
-                for part, share in zip(message.parts, share_room(texts, room), strict=True)
+                for part, share in zip(message.parts, share_room(texts, content_bytes), strict=True)
             ]
             return message.model_copy(update={"parts": tuple(parts)})
         case _:
@@ -496,8 +500,8 @@ def _cut_item(item: ReplyItem, room: int) -> ReplyItem:
     if isinstance(item, TextPart):
         return TextPart(text=cut_middle(item.text, room))
     if isinstance(item, ToolCall) and _item_bytes(item) > room:
-        left_out = json.dumps({"left_out": f"{len(item.arguments):,} characters of arguments"})
-        return item.model_copy(update={"arguments": left_out})
+        omission_note = json.dumps({"left_out": f"{len(item.arguments):,} characters of arguments"})
+        return item.model_copy(update={"arguments": omission_note})
     return item
 
 
@@ -508,16 +512,16 @@ def cut_tools(
     tools: Sequence[ModelTool], max_bytes: int, /, *, client_tools: Collection[str] = ()
 ) -> tuple[ModelTool, ...]:
     """Return the tools within `max_bytes`: their descriptions are cut first, then the last tools are left out."""
-    short = list(tools)
-    for most in _DESCRIPTION_BYTES:
-        short = [_short_tool(tool, most) for tool in tools]
-        if sum(map(tool_bytes, short)) <= max_bytes:
-            return tuple(short)
-    by_worth = sorted(short, key=lambda tool: tool.name not in client_tools)
-    while by_worth and sum(map(tool_bytes, by_worth)) > max_bytes:
-        by_worth.pop()
-    names = {tool.name for tool in by_worth}
-    return tuple(tool for tool in short if tool.name in names)
+    short_tools = list(tools)
+    for description_bytes in _DESCRIPTION_BYTES:
+        short_tools = [_short_tool(tool, description_bytes) for tool in tools]
+        if sum(map(tool_bytes, short_tools)) <= max_bytes:
+            return tuple(short_tools)
+    tools_by_worth = sorted(short_tools, key=lambda tool: tool.name not in client_tools)
+    while tools_by_worth and sum(map(tool_bytes, tools_by_worth)) > max_bytes:
+        tools_by_worth.pop()
+    tool_names = {tool.name for tool in tools_by_worth}
+    return tuple(tool for tool in short_tools if tool.name in tool_names)
 
 
 def _short_tool(tool: ModelTool, most: int) -> ModelTool:
@@ -529,14 +533,14 @@ def _short_tool(tool: ModelTool, most: int) -> ModelTool:
 def _short_schema(schema: object, most: int) -> object:
     """Return a schema whose descriptions are cut; a property with that name is not one."""
     if isinstance(schema, list):
-        return [_short_schema(each, most) for each in cast("list[Any]", schema)]
+        return [_short_schema(element, most) for element in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    short: dict[str, object] = {}
+    short_fields: dict[str, object] = {}
     for name, value in cast("dict[str, Any]", schema).items():
         if name == "description" and isinstance(value, str):
             if most:
-                short[name] = cut_middle(value, most)
+                short_fields[name] = cut_middle(value, most)
         else:
-            short[name] = _short_schema(value, most)
-    return short
+            short_fields[name] = _short_schema(value, most)
+    return short_fields

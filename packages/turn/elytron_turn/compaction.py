@@ -66,29 +66,29 @@ def plan_compaction(
     smallest cut is taken that frees a part of the threshold; a pending turn stays, and so do the latest turns, unless
     there is no room for them. `is_forced`: even if the window is not full.
     """
-    before = fixed_tokens + sum(turn.tokens for turn in turns)
-    if before <= max_tokens * threshold and not is_forced:
+    tokens_before = fixed_tokens + sum(turn.tokens for turn in turns)
+    if tokens_before <= max_tokens * threshold and not is_forced:
         return None
-    movable = next((place for place, turn in enumerate(turns) if turn.is_pending), len(turns))
-    if movable == 0:
+    movable_count = next((index for index, turn in enumerate(turns) if turn.is_pending), len(turns))
+    if movable_count == 0:
         return None
     target_tokens = max_tokens * threshold * limits.KEPT_SHARE
 
     def after(cut: int) -> int:
         return fixed_tokens + summary_tokens + sum(turn.tokens for turn in turns[cut:])
 
-    cuts = _tried_cuts(len(turns), movable)
-    spared = [cut for cut in cuts if cut <= len(turns) - RECENT_TURNS_KEPT]
-    cut = next((cut for cut in spared if after(cut) <= target_tokens), None)
-    if cut is None and spared and (after(spared[-1]) <= max_tokens * threshold):
+    cuts = _tried_cuts(len(turns), movable_count)
+    cuts_sparing_recent = [cut for cut in cuts if cut <= len(turns) - RECENT_TURNS_KEPT]
+    cut = next((cut for cut in cuts_sparing_recent if after(cut) <= target_tokens), None)
+    if cut is None and cuts_sparing_recent and (after(cuts_sparing_recent[-1]) <= max_tokens * threshold):
         # Less than desired, but enough, and the latest turns stay.
-        cut = spared[-1]
+        cut = cuts_sparing_recent[-1]
     if cut is None:
         cut = next((cut for cut in cuts if after(cut) <= target_tokens), cuts[-1])
     return CompactionPlan(
         evicted=tuple(turn.run for turn in turns[:cut]),
         kept=tuple(turn.run for turn in turns[cut:]),
-        tokens_before=before,
+        tokens_before=tokens_before,
         tokens_after=after(cut),
     )
 
@@ -138,17 +138,22 @@ def summary_request(turns: Sequence[WindowTurn], previous: str, /, *, window: To
     in the middle, and what does not fit is dropped, oldest first.
     """
     answer_tokens = min(4 * limits.SUMMARY_TOKENS, int(window.tokens * SUMMARY_ANSWER_SHARE))
-    before = f"Earlier summary:\n{previous}\n\n" if previous else ""
-    fixed = text_bytes(SUMMARY_PROMPT) + text_bytes(before) + 2 * len(schema_of(WindowSummaryDraft)) + _REQUEST_OVERHEAD
-    room = window.max_bytes() - fixed - answer_tokens * limits.BYTES_PER_TOKEN
-    room = min(max(room, _INPUT_BYTES_MIN), limits.SUMMARY_INPUT_CHARS)
-    lines = [cut_middle(line, int(room * SUMMARY_LINE_SHARE)) for line in _turn_lines(turns)]
+    previous_text = f"Earlier summary:\n{previous}\n\n" if previous else ""
+    fixed_bytes = (
+        text_bytes(SUMMARY_PROMPT)
+        + text_bytes(previous_text)
+        + 2 * len(schema_of(WindowSummaryDraft))
+        + _REQUEST_OVERHEAD
+    )
+    room_bytes = window.max_bytes() - fixed_bytes - answer_tokens * limits.BYTES_PER_TOKEN
+    room_bytes = min(max(room_bytes, _INPUT_BYTES_MIN), limits.SUMMARY_INPUT_CHARS)
+    lines = [cut_middle(line, int(room_bytes * SUMMARY_LINE_SHARE)) for line in _turn_lines(turns)]
     conversation = "\n".join(lines)
-    if text_bytes(conversation) > room:
-        conversation = f"{_LEFT_OUT}\n{last_bytes(conversation, room - len(_LEFT_OUT))}"
+    if text_bytes(conversation) > room_bytes:
+        conversation = f"{_LEFT_OUT}\n{last_bytes(conversation, room_bytes - len(_LEFT_OUT))}"
     messages = (
         text_message(ChatRole.SYSTEM, SUMMARY_PROMPT),
-        text_message(ChatRole.USER, f"{before}Conversation:\n{conversation}"),
+        text_message(ChatRole.USER, f"{previous_text}Conversation:\n{conversation}"),
     )
     return ModelRequest(messages=messages, max_tokens=answer_tokens)
 
@@ -157,11 +162,11 @@ def problem_of(draft: WindowSummaryDraft, turns: Sequence[WindowTurn], previous:
     """Return the problem with a summary, or None: each quoted passage must occur in its source."""
     if not draft.text:
         return "it is empty"
-    source = _bare_text("\n".join((previous, *_turn_lines(turns))))
+    source_text = _bare_text("\n".join((previous, *_turn_lines(turns))))
     passages = [quotation[1] for quotation in _QUOTED.finditer(f"{draft.overview}\n{draft.state}\n{draft.next_step}")]
-    if any(_bare_text(passage) not in source for passage in passages):
+    if any(_bare_text(passage) not in source_text for passage in passages):
         return "it quotes something that was not said"
-    if draft.quotes and not any(_bare_text(passage) in source for passage in draft.quotes if _bare_text(passage)):
+    if draft.quotes and not any(_bare_text(passage) in source_text for passage in draft.quotes if _bare_text(passage)):
         return "none of its quotes was said"
     if not draft.quotes:
         return "it cites no passage"
@@ -170,11 +175,13 @@ def problem_of(draft: WindowSummaryDraft, turns: Sequence[WindowTurn], previous:
 
 def extract_summary(turns: Sequence[WindowTurn], previous: str, /) -> str:
     """Return a summary from the beginnings of the previous one and of the user's messages, the latest turns first."""
-    first = _summary_words(previous, SUMMARY_WORDS // 3)
+    previous_excerpt = _summary_words(previous, SUMMARY_WORDS // 3)
     lines = [said_line("user", turn.input, EXTRACT_LINE_CHARS) for turn in turns]
-    room = SUMMARY_WORDS - len(first.split())
-    latest = latest_lines(lines, room, size=lambda line: len(line.split()))
-    return _summary_words("\n".join(filter(None, (first, *latest))) or "Nothing was said in words.", SUMMARY_WORDS)
+    free_words = SUMMARY_WORDS - len(previous_excerpt.split())
+    recent_lines = latest_lines(lines, free_words, size=lambda line: len(line.split()))
+    return _summary_words(
+        "\n".join(filter(None, (previous_excerpt, *recent_lines))) or "Nothing was said in words.", SUMMARY_WORDS
+    )
 
 
 def extend_summary(previous: str, lines: Iterable[str], most_chars: int, /) -> str:
@@ -187,8 +194,8 @@ def fit_summary(summary: str, most_chars: int, /) -> str:
     lines = summary.splitlines()
     if len(summary) <= most_chars:
         return summary
-    size = max(most_chars // len(lines) - 1, SUMMARY_LINE_CHARS_MIN)
-    return "\n".join(latest_lines([line[:size] for line in lines], most_chars, size=_line_chars))
+    line_chars = max(most_chars // len(lines) - 1, SUMMARY_LINE_CHARS_MIN)
+    return "\n".join(latest_lines([line[:line_chars] for line in lines], most_chars, size=_line_chars))
 
 
 def said_line(role: str, words: str, most_chars: int, /) -> str:
@@ -211,15 +218,17 @@ def _turn_lines(turns: Iterable[WindowTurn]) -> list[str]:
         lines.append(f"user: {' '.join(turn.input.split())}")
         for item in turn.items:
             if isinstance(item, ModelReply):
-                lines += [f"assistant: {' '.join(p.text.split())}" for p in item.items if isinstance(p, TextPart)]
+                lines += [
+                    f"assistant: {' '.join(part.text.split())}" for part in item.items if isinstance(part, TextPart)
+                ]
     return lines
 
 
 def _summary_words(text: str, most: int) -> str:
     """Return the first words within the byte limit of a summary, because some languages are written without spaces."""
     text = text.strip()
-    start = first_words(text, most)
-    shorter = start if start == text else start.rstrip("…") + "…"
+    opening_words = first_words(text, most)
+    shorter = opening_words if opening_words == text else opening_words.rstrip("…") + "…"
     return clip_bytes(shorter, limits.SUMMARY_TOKENS * limits.BYTES_PER_TOKEN)
 
 

@@ -155,9 +155,9 @@ def fenced_outside(text: str, /, *, key: str) -> str:
 
 
 def _guarded_line(line: str, *, is_outside: bool) -> str:
-    plain = " ".join(line.split())
-    safe = escape_links(line) if is_outside else escape_line(line)
-    return line if safe == plain and (line.replace("\t", " ").isprintable()) else safe
+    plain_line = " ".join(line.split())
+    safe_line = escape_links(line) if is_outside else escape_line(line)
+    return line if safe_line == plain_line and (line.replace("\t", " ").isprintable()) else safe_line
 
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -168,16 +168,16 @@ def zone_of(name: str, /, *, field: str = "timezone") -> str:
     try:
         time_zone(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        near = near_names(name, available_timezones())
-        raise InvalidInput(field=field, problem=f"is not a time zone: the nearest are {near}") from None
+        nearest_names = near_names(name, available_timezones())
+        raise InvalidInput(field=field, problem=f"is not a time zone: the nearest are {nearest_names}") from None
     return name
 
 
 def near_names(name: str, candidates: Iterable[str], /) -> str:
     """Return the three of `candidates` most similar to `name`, for a message."""
-    plain = {one.casefold(): one for one in sorted(candidates)}
-    names = get_close_matches(name[:NEAR_NAME_CHARS].casefold(), plain, n=3, cutoff=0.0)
-    return ", ".join(plain[one] for one in names)
+    names_by_casefold = {candidate.casefold(): candidate for candidate in sorted(candidates)}
+    names = get_close_matches(name[:NEAR_NAME_CHARS].casefold(), names_by_casefold, n=3, cutoff=0.0)
+    return ", ".join(names_by_casefold[candidate] for candidate in names)
 
 
 def local_time(at: Instant, zone: str, /) -> str:
@@ -208,36 +208,36 @@ def turn_messages(
 
 def bare_messages(turn: WindowTurn, zone: str, result_chars: int | None) -> tuple[Message, ...]:
     """Return a turn as messages; the results of its last calls may be in the next turn."""
-    words = [text_message(ChatRole.USER, f"[{local_time(turn.at, zone)}]\n{turn.input}")] if turn.input else []
-    before, items = turn.before, turn.items
+    input_messages = [text_message(ChatRole.USER, f"[{local_time(turn.at, zone)}]\n{turn.input}")] if turn.input else []
+    messages_before, items = turn.before, turn.items
     if result_chars is not None:
-        before, items = _clip_items(before, result_chars), _clip_items(items, result_chars)
-    return (*before, *words, *_with_reactions(items, turn.reactions))
+        messages_before, items = _clip_items(messages_before, result_chars), _clip_items(items, result_chars)
+    return (*messages_before, *input_messages, *_with_reactions(items, turn.reactions))
 
 
 def _with_reactions(items: Sequence[Message], reactions: Sequence[WindowReaction]) -> list[Message]:
     """Return the items of a turn, each reaction after its message and the results of its calls."""
-    notes = {each.step: reference_message(reaction_line(each.emoji)) for each in reactions}
+    notes_by_step = {reaction.step: reference_message(reaction_line(reaction.emoji)) for reaction in reactions}
     messages: list[Message] = []
     step = 0
     for item in items:
         if isinstance(item, ModelReply):
-            messages += [notes[step]] if step in notes else []
+            messages += [notes_by_step[step]] if step in notes_by_step else []
             step += 1
         messages.append(item)
-    return messages + ([notes[step]] if step in notes else [])
+    return messages + ([notes_by_step[step]] if step in notes_by_step else [])
 
 
 def reaction_line(emoji: str, /) -> str:
     """Return the line that shows a person's reaction to the message above it."""
-    sign = clip_text(escape_line(emoji).replace("]", ")"), limits.REACTION_CHARS)
-    return f"[Reaction of the user to the message above: {sign}]"
+    shown_emoji = clip_text(escape_line(emoji).replace("]", ")"), limits.REACTION_CHARS)
+    return f"[Reaction of the user to the message above: {shown_emoji}]"
 
 
 def welcome_text(texts: Sequence[str], at: Instant, /, *, zone: str, reactions: Sequence[WindowReaction] = ()) -> str:
     """Return the welcome message to a person as a request shows it."""
-    emoji = {each.step: reaction_line(each.emoji) for each in reactions}
-    lines = [line for step, text in enumerate(texts, 1) for line in (text, emoji.get(step, "")) if line]
+    reaction_lines = {reaction.step: reaction_line(reaction.emoji) for reaction in reactions}
+    lines = [line for step, text in enumerate(texts, 1) for line in (text, reaction_lines.get(step, "")) if line]
     return "\n".join((f"[{local_time(at, zone)}: you greeted the user with these words]", *lines))
 
 
@@ -281,7 +281,7 @@ def calls_of(reply: ModelReply, /) -> tuple[ToolCall, ...]:
 
 def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
     """Return the items with clipped results, and a placeholder for each that does not fit in its turn."""
-    room = OLD_RESULTS_CHARS
+    free_chars = OLD_RESULTS_CHARS
     short_items: list[Message] = []
     # The latest results get the room first.
     for item in reversed(items):
@@ -289,9 +289,9 @@ def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
             short_items.append(item)
             continue
         text = clip_text(item.text, most)
-        room -= len(text)
-        line = f"[`{item.tool}`: {len(item.text):,} characters, no longer shown]"
-        short_text = text if room >= 0 or len(text) <= len(line) else line
+        free_chars -= len(text)
+        omission_line = f"[`{item.tool}`: {len(item.text):,} characters, no longer shown]"
+        short_text = text if free_chars >= 0 or len(text) <= len(omission_line) else omission_line
         short_items.append(item if short_text == item.text else item.model_copy(update={"text": short_text}))
     return short_items[::-1]
 
@@ -299,23 +299,23 @@ def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
 def whole_items(items: Iterable[Message]) -> list[Message]:
     """Return the items; a call without a result gets one, and an empty reply is left out."""
     open_calls: dict[str, ToolCall] = {}
-    whole: list[Message] = []
+    complete_items: list[Message] = []
     for item in items:
         match item:
             case ToolResult():
                 open_calls.pop(item.call_id, None)
-                whole.append(item)
+                complete_items.append(item)
             case ModelReply():
-                whole += _without_result(open_calls) if open_calls else ()
+                complete_items += _without_result(open_calls) if open_calls else ()
                 open_calls = {call.id: call for call in calls_of(item)}
                 if item.items:
-                    whole.append(item)
+                    complete_items.append(item)
             case _:
-                whole += _without_result(open_calls) if open_calls else ()
+                complete_items += _without_result(open_calls) if open_calls else ()
                 open_calls = {}
-                whole.append(item)
-    whole += _without_result(open_calls) if open_calls else ()
-    return whole
+                complete_items.append(item)
+    complete_items += _without_result(open_calls) if open_calls else ()
+    return complete_items
 
 
 def _without_result(calls: Mapping[str, ToolCall]) -> Iterator[ToolResult]:
@@ -388,13 +388,15 @@ class TailParts(Value):
 
 def changed_blocks(blocks: Sequence[ShownBlock], old_blocks: Sequence[ShownBlock], /) -> tuple[ShownBlock, ...]:
     """Return the blocks that differ from `old_blocks`; a removed one is shown empty."""
-    before = {block.label: block.value for block in old_blocks}
-    now = {block.label for block in blocks}
+    old_values = {block.label: block.value for block in old_blocks}
+    current_labels = {block.label for block in blocks}
     removed_blocks = [
-        block.model_copy(update={"value": ""}) for block in old_blocks if block.label not in now and block.value
+        block.model_copy(update={"value": ""})
+        for block in old_blocks
+        if block.label not in current_labels and block.value
     ]
-    new = [block for block in blocks if before.get(block.label) != block.value]
-    return (*new, *removed_blocks)[:BLOCK_NOTES]
+    new_blocks = [block for block in blocks if old_values.get(block.label) != block.value]
+    return (*new_blocks, *removed_blocks)[:BLOCK_NOTES]
 
 
 def summary_text(text: str, mark: str, /) -> str:
@@ -408,11 +410,11 @@ def context_tail(parts: TailParts, /, *, mark: str) -> str:
     if parts.locale is not None:
         sentences.append(f"Language of the user: {parts.locale}.")
     if parts.counts:
-        counts = ", ".join(f"{count} {name}" for name, count in parts.counts.items())
-        sentences.append(f"Stored: {counts}.")
+        counts_text = ", ".join(f"{count} {name}" for name, count in parts.counts.items())
+        sentences.append(f"Stored: {counts_text}.")
     if parts.compacted_at is not None:
-        search = "; search finds them" if parts.searches else ""
-        sentences.append(f"Earlier turns were summed up {local_time(parts.compacted_at, parts.zone)}{search}.")
+        search_hint = "; search finds them" if parts.searches else ""
+        sentences.append(f"Earlier turns were summed up {local_time(parts.compacted_at, parts.zone)}{search_hint}.")
     if parts.is_first_time:
         sentences.append(f"{FIRST_TIME}{STORE_PERSON if parts.writes_human else ''}.")
     notes = " ".join(sentences)
@@ -424,20 +426,20 @@ def context_tail(parts: TailParts, /, *, mark: str) -> str:
         lines += (HEADINGS[SectionName.WISHES], *(wish.line for wish in parts.wishes))
     if parts.recalled:
         lines.append(heading_of(SectionName.RECALLED, parts.note))
-        lines += [_reference_line(each, parts.zone) for each in parts.recalled]
+        lines += [_reference_line(memory, parts.zone) for memory in parts.recalled]
     if parts.left_out:
         lines.append(f"[{parts.left_out} more memories are left out: there is no room for them in the window.]")
-    fenced = [fence_text("\n".join(lines), mark, about=REFERENCE)] if lines else []
-    own = [parts.reference] if parts.reference else []
-    return "\n".join((notes, *fenced, *own))
+    fenced_texts = [fence_text("\n".join(lines), mark, about=REFERENCE)] if lines else []
+    reference_texts = [parts.reference] if parts.reference else []
+    return "\n".join((notes, *fenced_texts, *reference_texts))
 
 
 def _block_text(block: ShownBlock) -> str:
     """Return a block with its heading; the lines below are indented, so that none of them can be a heading."""
-    about = f" ({_heading_part(block.description)})" if block.description else ""
-    head = f"[block {_heading_part(block.label)}{about}{', read-only' if block.is_read_only else ''}]"
+    description_suffix = f" ({_heading_part(block.description)})" if block.description else ""
+    heading = f"[block {_heading_part(block.label)}{description_suffix}{', read-only' if block.is_read_only else ''}]"
     lines = (guard_text(block.value) or "(empty)").split("\n")
-    return "\n".join((head, *(f"  {replace_signs(line, _HEADINGS)}" for line in lines)))
+    return "\n".join((heading, *(f"  {replace_signs(line, _HEADINGS)}" for line in lines)))
 
 
 def _heading_part(text: str) -> str:
@@ -445,11 +447,11 @@ def _heading_part(text: str) -> str:
 
 
 def _reference_line(memory: RecalledMemory, zone: str) -> str:
-    when = local_time(memory.at, zone) if memory.at is not None else ""
-    label = " ".join(part for part in (when, escape_line(memory.speaker or "")) if part).replace("]", ")")
+    moment_text = local_time(memory.at, zone) if memory.at is not None else ""
+    label = " ".join(part for part in (moment_text, escape_line(memory.speaker or "")) if part).replace("]", ")")
     text = escape_links(memory.text) if memory.is_outside else escape_line(memory.text)
-    outside = " (from outside)" if memory.is_outside else ""
-    return f"- [{label}{outside}] {clip_text(text, limits.RECALLED_CHARS)}"
+    outside_note = " (from outside)" if memory.is_outside else ""
+    return f"- [{label}{outside_note}] {clip_text(text, limits.RECALLED_CHARS)}"
 
 
 _HEADINGS: Final = ((re.compile(r"\[(?=\s*block)", re.IGNORECASE), "("),)

@@ -200,18 +200,18 @@ class TurnMemory:
         """Return what memory adds to a turn, within the budget. A failed or late memory adds nothing."""
         if budget.memories is None:
             return await self._block(messages, budget)
-        standing = await self._standing(messages, budget)
+        standing_context = await self._standing(messages, budget)
         # A message that is no more than its wish is not shown twice.
-        texts = messages.texts.union(similarity.plain_text(wish.text) for wish in standing.wishes)
-        beside = messages.model_copy(update={"texts": texts})
-        recalled = await self._recalled(beside, budget.memories, budget)
+        texts = messages.texts.union(similarity.plain_text(wish.text) for wish in standing_context.wishes)
+        extended_messages = messages.model_copy(update={"texts": texts})
+        recall_context = await self._recalled(extended_messages, budget.memories, budget)
         return TurnContext(
-            outcome=recalled.outcome,
-            failure=recalled.failure or standing.failure,
-            facts=standing.facts,
-            wishes=standing.wishes if recalled.outcome != "off" else (),
-            recalled=recalled.recalled,
-            note=recalled.note,
+            outcome=recall_context.outcome,
+            failure=recall_context.failure or standing_context.failure,
+            facts=standing_context.facts,
+            wishes=standing_context.wishes if recall_context.outcome != "off" else (),
+            recalled=recall_context.recalled,
+            note=recall_context.note,
         )
 
     @overload
@@ -258,8 +258,10 @@ class TurnMemory:
             return TurnContext(outcome="late", failure=Unreachable(_LATE.format(wait_s=budget.wait_s)))
         if not report.selected_ids:
             return TurnContext()
-        cites = {cited: None for part in report.sections if part.name not in _NO_MEMORIES for cited in part.included}
-        return TurnContext("found", None, report.system_memory_block, report.selected_ids, tuple(cites))
+        cited_ids = {
+            memory_id: None for part in report.sections if part.name not in _NO_MEMORIES for memory_id in part.included
+        }
+        return TurnContext("found", None, report.system_memory_block, report.selected_ids, tuple(cited_ids))
 
     async def _standing(self, messages: TurnMessages, budget: TurnBudget) -> TurnContext:
         """Return the standing facts, and the wishes that the model is not shown anyway."""
@@ -310,8 +312,8 @@ class TurnMemory:
         task = asyncio.ensure_future(self._operate(request))
         self._late.add(task)
         task.add_done_callback(self._end_recall)
-        finished, _ = await asyncio.wait({task}, timeout=wait_s)
-        return task.result() if finished else None
+        finished_tasks, _ = await asyncio.wait({task}, timeout=wait_s)
+        return task.result() if finished_tasks else None
 
     def _projection(self, query: str, max_chars: int, *, recall_limit: int | None = None) -> MemoryProjectionRequest:
         return MemoryProjectionRequest(
@@ -343,8 +345,8 @@ def observed_tools(calls: Iterable[tuple[str, str]], /, *, is_outside: bool) -> 
 
 def _standing_facts(report: MemoryProjectionReport) -> str:
     has_memory = any(section.included for section in report.sections)
-    stable = report.system_memory_block[: report.stable_chars] if has_memory else ""
-    return stable.removeprefix(POLICY).strip()
+    stable_text = report.system_memory_block[: report.stable_chars] if has_memory else ""
+    return stable_text.removeprefix(POLICY).strip()
 
 
 def _recalled_memory(hit: RecallHit) -> RecalledMemory:

@@ -123,14 +123,14 @@ def clip_bytes(text: str, max_bytes: int, /) -> str:
 
 def first_words(text: str, most: int, /) -> str:
     """Return the beginning of `text` that has at most `most` words."""
-    start = re.match(rf"(?:\s*\S+){{0,{most}}}", text)
-    return start[0] if start else ""
+    start_match = re.match(rf"(?:\s*\S+){{0,{most}}}", text)
+    return start_match[0] if start_match else ""
 
 
 def last_bytes(text: str, max_bytes: int, /) -> str:
     """Return the end of `text` that has at most `max_bytes`."""
-    whole = text.encode("utf-8", "surrogatepass")
-    return whole[len(whole) - max_bytes :].decode("utf-8", "ignore") if max_bytes > 0 else ""
+    encoded_text = text.encode("utf-8", "surrogatepass")
+    return encoded_text[len(encoded_text) - max_bytes :].decode("utf-8", "ignore") if max_bytes > 0 else ""
 
 
 CUT: Final = "\n[... {count:,} characters are left out here: there is no room for them in the window ...]\n"
@@ -151,9 +151,9 @@ def share_room(sizes: Sequence[int], room: int, /) -> list[int]:
     """Return a share of `room` for each size: what small ones leave goes to the large ones in equal parts."""
     shares = list(sizes)
     by_size = sorted(range(len(sizes)), key=sizes.__getitem__)
-    for place, number in enumerate(by_size):
-        shares[number] = min(sizes[number], max(room, 0) // (len(sizes) - place))
-        room -= shares[number]
+    for position, index in enumerate(by_size):
+        shares[index] = min(sizes[index], max(room, 0) // (len(sizes) - position))
+        room -= shares[index]
     return shares
 
 

@@ -103,19 +103,21 @@ def read_agent_file(content: bytes | str | Mapping[str, Any], /) -> AgentFile:
             raise InvalidInput(field="agents", problem="name blocks that are not in the file")
     redactions: Counter[str] = Counter()
     # Redact by field name first, because the form of a value does not reveal every credential.
-    clean = cast(
+    clean_document = cast(
         "Json",
         _clean_part({name: _strip_credentials(name, part, redactions) for name, part in document.items()}, redactions),
     )
-    return AgentFile(document=clean, redacted={kind: count for kind, count in sorted(redactions.items()) if count})
+    return AgentFile(
+        document=clean_document, redacted={kind: count for kind, count in sorted(redactions.items()) if count}
+    )
 
 
 def _parse_document(content: bytes | str) -> Json:
-    raw = content.encode() if isinstance(content, str) else content
-    if len(raw) > limits.FILE_BYTES:
-        raise LimitExceeded(what="bytes in an agent file", limit=limits.FILE_BYTES, found=len(raw))
+    raw_bytes = content.encode() if isinstance(content, str) else content
+    if len(raw_bytes) > limits.FILE_BYTES:
+        raise LimitExceeded(what="bytes in an agent file", limit=limits.FILE_BYTES, found=len(raw_bytes))
     try:
-        document = _parse_json(raw)
+        document = _parse_json(raw_bytes)
         if isinstance(document, str):  # some files wrap their JSON in a string
             document = _parse_json(document.encode())
     except (InvalidJson, PayloadTooLarge):
@@ -141,15 +143,21 @@ def _of_one_agent(old: Json) -> Json:
         "version",
     }
     blocks = [
-        {"id": f"block-{place}", **_object_part(block)} for place, block in enumerate(_list_part(old["core_memory"]))
+        {"id": f"block-{index}", **_object_part(block)} for index, block in enumerate(_list_part(old["core_memory"]))
     ]
     messages = [
-        {"id": f"message-{place}", **_object_part(each)} for place, each in enumerate(_list_part(old.get("messages")))
+        {"id": f"message-{index}", **_object_part(raw_message)}
+        for index, raw_message in enumerate(_list_part(old.get("messages")))
     ]
-    tools = [{"id": f"tool-{place}", **_object_part(tool)} for place, tool in enumerate(_list_part(old.get("tools")))]
-    indices = [index for index in _list_part(old.get("in_context_message_indices")) if isinstance(index, int)]
+    tools = [{"id": f"tool-{index}", **_object_part(tool)} for index, tool in enumerate(_list_part(old.get("tools")))]
+    message_indices = [
+        message_index
+        for message_index in _list_part(old.get("in_context_message_indices"))
+        if isinstance(message_index, int)
+    ]
     variables = {
-        str(_object_part(each).get("key")): "" for each in _list_part(old.get("tool_exec_environment_variables"))
+        str(_object_part(variable).get("key")): ""
+        for variable in _list_part(old.get("tool_exec_environment_variables"))
     }
     agent = {
         **{name: part for name, part in old.items() if name not in own_fields},
@@ -157,7 +165,7 @@ def _of_one_agent(old: Json) -> Json:
         "metadata": old.get("metadata_"),
         "block_ids": [block["id"] for block in blocks],
         "tool_ids": [tool["id"] for tool in tools],
-        "in_context_message_ids": [f"message-{index}" for index in indices],
+        "in_context_message_ids": [f"message-{message_index}" for message_index in message_indices],
         "tool_exec_environment_variables": variables,
         "messages": messages,
     }
@@ -206,13 +214,13 @@ def _server_without(server: Json, redactions: Counter[str]) -> Json:
 
 def _clean_part(part: Any, redactions: Counter[str]) -> Any:
     if isinstance(part, str):
-        scrubbed = scrub_secrets(part)
-        redactions.update(scrubbed.counts)
-        return scrubbed.text
+        scrubbed_text = scrub_secrets(part)
+        redactions.update(scrubbed_text.counts)
+        return scrubbed_text.text
     if isinstance(part, list):
-        return [_clean_part(inner, redactions) for inner in cast("list[Any]", part)]
+        return [_clean_part(inner_part, redactions) for inner_part in cast("list[Any]", part)]
     if isinstance(part, dict):
-        return {name: _clean_part(inner, redactions) for name, inner in cast("Json", part).items()}
+        return {name: _clean_part(inner_part, redactions) for name, inner_part in cast("Json", part).items()}
     return part
 
 
@@ -273,13 +281,13 @@ def _unpack_message(text: str, kind: str) -> str:
     if not text.lstrip().startswith("{"):
         return text
     try:
-        packed = json.loads(text)
+        parsed_message = json.loads(text)
     except ValueError:
         return text
     # Any other JSON was written by a person.
-    if not isinstance(packed, dict) or not {"type", "time"} <= cast("Json", packed).keys():
+    if not isinstance(parsed_message, dict) or not {"type", "time"} <= cast("Json", parsed_message).keys():
         return text
-    fields = cast("Json", packed)
+    fields = cast("Json", parsed_message)
     message = fields.get("message")
     return message if fields.get("type") == kind and isinstance(message, str) else ""
 
@@ -338,7 +346,7 @@ class ImportedShell:
 
     async def parts(self) -> AsyncIterator[tuple[str, Json]]:
         """Yield each part with its key, in key order."""
-        records = [each async for each in self._records.below(self._namespace)]
-        for each in sorted(records, key=attrgetter("key")):
-            assert isinstance(each.value, dict)
-            yield each.key, each.value
+        records = [record async for record in self._records.below(self._namespace)]
+        for record in sorted(records, key=attrgetter("key")):
+            assert isinstance(record.value, dict)
+            yield record.key, record.value

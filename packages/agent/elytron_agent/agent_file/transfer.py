@@ -68,28 +68,30 @@ async def export_agent_file(
         raise InvalidInput(field="memory", problem="has no space: open it with one")
     scope = Scope.model_validate(memory.scope.model_dump() | {"agent": name, "conversation": name, "chat": None})
     shell = ImportedShell(journal_of(memory, journal), name)
-    head = await shell.get(HEAD)
-    parts = {key: part async for key, part in shell.parts()} if head is not None else {}
-    if head is None:
+    import_head = await shell.get(HEAD)
+    parts = {key: part async for key, part in shell.parts()} if import_head is not None else {}
+    if import_head is None:
         return await _own_document(memory, name, scope, blocks)
-    names = cast("list[str]", head["agents"])
-    lists = {key: _file_elements(key, parts) for key in cast("Json", head["lists"])}
+    agent_names = cast("list[str]", import_head["agents"])
+    lists = {key: _file_elements(key, parts) for key in cast("Json", import_head["lists"])}
     agents: list[Json] = []
     file_blocks: dict[str, Json] = {}
-    for place, each in enumerate(names):
-        agent = dict(cast("Json", lists["agents"][place]["element"]))
-        entries = await (blocks if blocks is not None and place == 0 else BlockRepository(memory, agent=each)).list()
-        agent["block_ids"] = _with_blocks(agent, entries, lists.get("blocks", []), file_blocks)
-        there = scope.model_copy(update={"agent": each, "conversation": each})
+    for index, agent_name in enumerate(agent_names):
+        agent = dict(cast("Json", lists["agents"][index]["element"]))
+        agent_blocks = await (
+            blocks if blocks is not None and index == 0 else BlockRepository(memory, agent=agent_name)
+        ).list()
+        agent["block_ids"] = _with_blocks(agent, agent_blocks, lists.get("blocks", []), file_blocks)
+        agent_scope = scope.model_copy(update={"agent": agent_name, "conversation": agent_name})
         agent["messages"] = await _thread_messages(
-            memory, there, _wordless_parts(parts, place), agent_id=str(agent["id"])
+            memory, agent_scope, _wordless_parts(parts, index), agent_id=str(agent["id"])
         )
         agents.append(agent)
-    document: dict[str, Any] = cast("Json", head["rest"]) | {
-        key: [part["element"] for part in entries] for key, entries in lists.items()
+    document: dict[str, Any] = cast("Json", import_head["rest"]) | {
+        key: [part["element"] for part in elements] for key, elements in lists.items()
     }
     document |= {"agents": agents, "blocks": _in_order(file_blocks, lists.get("blocks", []))}
-    return read_agent_file({key: document[key] for key in cast("list[str]", head["keys"])})
+    return read_agent_file({key: document[key] for key in cast("list[str]", import_head["keys"])})
 
 
 async def _own_document(memory: MemoryFace, name: str, scope: Scope, blocks: BlockRepository | None) -> AgentFile:
@@ -99,7 +101,7 @@ async def _own_document(memory: MemoryFace, name: str, scope: Scope, blocks: Blo
         raise NotFound(what="agent", name=name)
     if not agent_blocks and blocks is None:
         agent_blocks = await BlockRepository(memory).list()
-    elements = [_new_block(place, block) for place, block in enumerate(agent_blocks)]
+    block_elements = [_new_block(index, block) for index, block in enumerate(agent_blocks)]
     agent: Json = {
         "id": "agent-0",
         "name": name,
@@ -115,7 +117,7 @@ async def _own_document(memory: MemoryFace, name: str, scope: Scope, blocks: Blo
         "tool_rules": [],
         "source_ids": [],
         "memory_blocks": [],
-        "block_ids": [block["id"] for block in elements],
+        "block_ids": [block["id"] for block in block_elements],
         "group_ids": [],
         "files_agents": [],
         "tool_exec_environment_variables": {},
@@ -124,7 +126,7 @@ async def _own_document(memory: MemoryFace, name: str, scope: Scope, blocks: Blo
         "messages": messages,
     }
     document: Json = {key: [] for key in LISTS if key != "skills"}
-    return read_agent_file(document | {"agents": [agent], "blocks": elements, "metadata": {}})
+    return read_agent_file(document | {"agents": [agent], "blocks": block_elements, "metadata": {}})
 
 
 def _file_elements(key: str, parts: dict[str, Json]) -> list[Json]:
@@ -136,30 +138,32 @@ def _with_blocks(
 ) -> list[str]:
     """Add an agent's current blocks to `file_blocks` by id, and return these ids in the order of the file."""
     file_ids = cast("list[str]", agent.get("block_ids") or [])
-    by_label = {block.label: block for block in agent_blocks}
-    ids: list[str] = []
-    of_id = {str(part["element"]["id"]): part for part in elements}
+    blocks_by_label = {block.label: block for block in agent_blocks}
+    block_ids: list[str] = []
+    parts_by_id = {str(part["element"]["id"]): part for part in elements}
     for block_id in file_ids:
-        part = of_id.get(block_id)
+        part = parts_by_id.get(block_id)
         label = part.get("label") if part is not None else None
         if part is None or label is None:  # it was never stored
-            ids.append(block_id)
+            block_ids.append(block_id)
             continue
-        block, element = by_label.pop(str(label), None), cast("Json", part["element"])
+        block, element = blocks_by_label.pop(str(label), None), cast("Json", part["element"])
         if block is None:
             file_blocks.setdefault(block_id, {})
             continue
         # If several agents of the file shared a block, the first one that changed it wins.
         if file_blocks.get(block_id) in ({}, None, element):
             file_blocks[block_id] = _changed_element(element, block)
-        ids.append(block_id)
-    used_ids = {*of_id, *file_blocks}
-    for block in by_label.values():
-        place = next(place for place in range(len(used_ids) + len(by_label) + 1) if f"block-{place}" not in used_ids)
-        used_ids.add(f"block-{place}")
-        file_blocks[f"block-{place}"] = _new_block(place, block)
-        ids.append(f"block-{place}")
-    return ids
+        block_ids.append(block_id)
+    used_ids = {*parts_by_id, *file_blocks}
+    for block in blocks_by_label.values():
+        number = next(
+            number for number in range(len(used_ids) + len(blocks_by_label) + 1) if f"block-{number}" not in used_ids
+        )
+        used_ids.add(f"block-{number}")
+        file_blocks[f"block-{number}"] = _new_block(number, block)
+        block_ids.append(f"block-{number}")
+    return block_ids
 
 
 def _in_order(file_blocks: dict[str, Json], elements: list[Json]) -> list[Json]:
@@ -170,14 +174,14 @@ def _in_order(file_blocks: dict[str, Json], elements: list[Json]) -> list[Json]:
 
 def _changed_element(element: Json, block: MemoryBlock) -> Json:
     """Return a block of the file with the edits made since its import."""
-    changed: Json = {}
+    changed_fields: Json = {}
     if block.value != element["value"]:
-        changed["value"] = block.value
+        changed_fields["value"] = block.value
         if not isinstance(element.get("limit"), int) or element["limit"] < len(block.value):
-            changed["limit"] = block.limit
+            changed_fields["limit"] = block.limit
     if block.description != (element.get("description") or ""):
-        changed["description"] = block.description
-    return element | changed
+        changed_fields["description"] = block.description
+    return element | changed_fields
 
 
 def _new_block(place: int, block: MemoryBlock) -> Json:
@@ -193,43 +197,45 @@ def _new_block(place: int, block: MemoryBlock) -> Json:
 
 
 def _wordless_parts(parts: dict[str, Json], place: int) -> list[tuple[int, Json]]:
-    start = f"messages.{place:06}."
-    return [(part["place"], part["message"]) for key, part in parts.items() if key.startswith(start)]
+    key_prefix = f"messages.{place:06}."
+    return [(part["place"], part["message"]) for key, part in parts.items() if key.startswith(key_prefix)]
 
 
 async def _thread_messages(
     memory: MemoryFace, scope: Scope, wordless: list[tuple[int, Json]], *, agent_id: str
 ) -> list[Json]:
     """Return the messages of a thread: those of the file at their positions, followed by later ones."""
-    placed, new_messages = dict(wordless), list[Json]()
+    messages_by_place, new_messages = dict(wordless), list[Json]()
     async for turn in _thread_turns(memory, scope):
         if (
             any(turn.metadata.get(name) is value for name, value in _HIDDEN)
             or turn.lifecycle is not TurnLifecycle.ACTIVE
         ):
             continue
-        place = turn.metadata.get("place") if turn.metadata.get("source") == SOURCE else None
-        pieces = [item.body for item in turn.items if (item.kind, item.issuer) == (MESSAGE, ISSUER)]
-        if pieces and isinstance(place, int):
-            placed[place] = json.loads("".join(json.loads(piece) for piece in pieces))
+        file_index = turn.metadata.get("place") if turn.metadata.get("source") == SOURCE else None
+        json_pieces = [item.body for item in turn.items if (item.kind, item.issuer) == (MESSAGE, ISSUER)]
+        if json_pieces and isinstance(file_index, int):
+            messages_by_place[file_index] = json.loads("".join(json.loads(piece) for piece in json_pieces))
             continue
         turn_messages = [
             _new_message(message, agent_id, turn.recorded_at)
             for message in turn.messages
             if message.text and message.role is not EvidenceRole.SYSTEM
         ]
-        if isinstance(place, int) and turn_messages:
-            placed[place] = turn_messages[0]
+        if isinstance(file_index, int) and turn_messages:
+            messages_by_place[file_index] = turn_messages[0]
         else:
             new_messages += turn_messages
-    file_messages = [placed[place] for place in sorted(placed)]
+    file_messages = [messages_by_place[file_index] for file_index in sorted(messages_by_place)]
     used_ids = {str(message.get("id")) for message in file_messages}
-    free = (
-        f"message-{place}"
-        for place in range(len(file_messages) + len(new_messages) + 1)
-        if f"message-{place}" not in used_ids
+    free_ids = (
+        f"message-{file_index}"
+        for file_index in range(len(file_messages) + len(new_messages) + 1)
+        if f"message-{file_index}" not in used_ids
     )
-    return [message if message["id"] else message | {"id": next(free)} for message in (*file_messages, *new_messages)]
+    return [
+        message if message["id"] else message | {"id": next(free_ids)} for message in (*file_messages, *new_messages)
+    ]
 
 
 def _new_message(message: RedactedTranscriptMessage, agent_id: str, recorded_at: Instant) -> Json:
@@ -292,25 +298,28 @@ async def import_agent_file(
     owners = _file_owners(file, name)
     shell = ImportedShell(journal_of(memory, journal), owners[0].name)
     digest = strict_json.sha256_digest(strict_json.canonical_bytes(file.document))
-    mark = await shell.get(IMPORT_BEGUN)
-    if mark is None and any([await BlockRepository(memory, agent=owner.name).list() for owner in owners]):
+    begun_mark = await shell.get(IMPORT_BEGUN)
+    if begun_mark is None and any([await BlockRepository(memory, agent=owner.name).list() for owner in owners]):
         raise InvalidInput(field="name", problem="belongs to an agent with blocks: choose another name, or delete it")
-    if mark is not None and mark.get("digest") != digest:
+    if begun_mark is not None and begun_mark.get("digest") != digest:
         raise InvalidInput(field="name", problem="belongs to another imported agent: choose another name, or delete it")
     # The mark is written first and the head last, so that an interrupted import is recognised and resumed.
     await shell.put(IMPORT_BEGUN, {"digest": digest})
     file_import = _FileImport(memory, shell, file)
     await file_import.put_lists(owners)
-    for place, owner in enumerate(owners):
+    for index, owner in enumerate(owners):
         await file_import.put_blocks(owner)
-        await file_import.put_messages(place, owner)
+        await file_import.put_messages(index, owner)
     await file_import.put_block_parts()
-    rest = {key: part for key, part in file.document.items() if key not in LISTS}
-    lists = {key: len(file.document[key]) for key in LISTS if key in file.document}
-    names = [owner.name for owner in owners]
-    await shell.put(HEAD, {"rest": of_others(rest), "lists": lists, "keys": list(file.document), "agents": names})
+    other_parts = {key: part for key, part in file.document.items() if key not in LISTS}
+    list_lengths = {key: len(file.document[key]) for key in LISTS if key in file.document}
+    agent_names = [owner.name for owner in owners]
+    await shell.put(
+        HEAD,
+        {"rest": of_others(other_parts), "lists": list_lengths, "keys": list(file.document), "agents": agent_names},
+    )
     return AgentImport(
-        agents=tuple(names),
+        agents=tuple(agent_names),
         blocks=file_import.blocks,
         messages=file_import.messages,
         parts=file_import.parts,
@@ -333,88 +342,93 @@ class _FileImport:
 
     async def put_lists(self, owners: list[_FileOwner]) -> None:
         """Store the elements of every list except blocks; agents are stored without their messages."""
-        for key in (each for each in LISTS if each != "blocks"):
-            for place, element in enumerate(self._file.document.get(key, ())):
+        for key in (list_name for list_name in LISTS if list_name != "blocks"):
+            for index, element in enumerate(self._file.document.get(key, ())):
                 value: Json = {"element": element}
                 if key == "agents":
                     agent_fields = {name: part for name, part in element.items() if name != "messages"}
-                    value = {"element": agent_fields, "name": owners[place].name}
-                if await self._shell.put(f"{key}.{place:06}", of_others(value)):
+                    value = {"element": agent_fields, "name": owners[index].name}
+                if await self._shell.put(f"{key}.{index:06}", of_others(value)):
                     self.parts += key != "agents"
                 else:
-                    self.left_out.append(f"{key} {place}: it is too large")
+                    self.left_out.append(f"{key} {index}: it is too large")
 
     async def put_block_parts(self) -> None:
         """Store each block as it was in the file, with its label here if it was imported."""
-        for place, element in enumerate(self._file.blocks):
+        for index, element in enumerate(self._file.blocks):
             value: Json = {"element": element}
             if element["id"] in self._used_ids:
                 value["label"] = _block_label(str(element["label"]))
-            if not await self._shell.put(f"blocks.{place:06}", of_others(value)):
-                self.left_out.append(f"blocks {place}: it is too large")
+            if not await self._shell.put(f"blocks.{index:06}", of_others(value)):
+                self.left_out.append(f"blocks {index}: it is too large")
 
     async def put_blocks(self, owner: _FileOwner) -> None:
         """Store the blocks of an agent as its own."""
         repository = BlockRepository(self._memory, agent=owner.name)
         labels = {block.label for block in await repository.list()}
         block_ids = set(owner.agent.get("block_ids") or ())
-        for element in (block for block in self._file.blocks if block["id"] in block_ids):
-            label, value = _block_label(str(element["label"])), strip_own_output(str(element["value"])).text
-            problem = refusal_of(value)
-            if problem is not None:
-                self.left_out.append(f"block {label!r}: {problem}")
+        for block_element in (block for block in self._file.blocks if block["id"] in block_ids):
+            label, value = _block_label(str(block_element["label"])), strip_own_output(str(block_element["value"])).text
+            refusal = refusal_of(value)
+            if refusal is not None:
+                self.left_out.append(f"block {label!r}: {refusal}")
                 continue
             if label in labels:  # the file is being imported again
-                self._used_ids.add(element["id"])
+                self._used_ids.add(block_element["id"])
                 continue
             try:
-                await repository.create(_block_draft(label, value, element))
+                await repository.create(_block_draft(label, value, block_element))
             except (ElytronError, ValueError) as error:
-                reason = error.message if isinstance(error, ElytronError) else "it is not a valid block"
-                self.left_out.append(f"block {label!r}: {reason}")
+                skip_reason = error.message if isinstance(error, ElytronError) else "it is not a valid block"
+                self.left_out.append(f"block {label!r}: {skip_reason}")
                 continue
             labels.add(label)
-            self._used_ids.add(element["id"])
+            self._used_ids.add(block_element["id"])
             self.blocks += 1
 
     async def put_messages(self, place: int, owner: _FileOwner) -> None:
         """Store an agent's messages as turns of its thread, and messages without text as parts."""
-        async for batch in self._batches(place, owner.agent):
+        async for draft_batch in self._batches(place, owner.agent):
             request = MemoryWriteRequest(
                 scope=_agent_scope(self._memory, owner.name),
-                write=TranscriptWrite(turns=tuple(batch), origin=TurnOrigin.IMPORTED),
+                write=TranscriptWrite(turns=tuple(draft_batch), origin=TurnOrigin.IMPORTED),
             )
             report = await self._memory.write(request)
             self.messages += report.count(WriteOutcome.STORED)
 
     async def _batches(self, place: int, agent: Json) -> AsyncIterator[list[TurnDraft]]:
         batch: list[TurnDraft] = []
-        chars = 0
-        for number, message in enumerate(agent.get("messages") or ()):
-            turn = _message_turn(number, message)
+        batch_chars = 0
+        for index, message in enumerate(agent.get("messages") or ()):
+            turn = _message_turn(index, message)
             if turn is None:
-                value = {"place": number, "message": of_others(message)}
-                if not await self._shell.put(f"messages.{place:06}.{number:06}", value):
-                    self.left_out.append(f"message {number}: it is too large")
+                wordless_part = {"place": index, "message": of_others(message)}
+                if not await self._shell.put(f"messages.{place:06}.{index:06}", wordless_part):
+                    self.left_out.append(f"message {index}: it is too large")
                 continue
             batch.append(turn)
-            chars += len(turn.messages[0].text)
-            if len(batch) == FILE_BATCH or chars > FILE_BATCH_CHARS:
+            batch_chars += len(turn.messages[0].text)
+            if len(batch) == FILE_BATCH or batch_chars > FILE_BATCH_CHARS:
                 yield batch
-                batch, chars = [], 0
+                batch, batch_chars = [], 0
         if batch:
             yield batch
 
 
 def _file_owners(file: AgentFile, name: str | None) -> list[_FileOwner]:
-    first = file.agents[0]
-    main = name or _owner_name(first)
-    owners = [_FileOwner(main, first)]
+    first_agent = file.agents[0]
+    main_name = name or _owner_name(first_agent)
+    owners = [_FileOwner(main_name, first_agent)]
     for agent in file.agents[1:]:
         owner_names = {owner.name for owner in owners}
         owners.append(
             _FileOwner(
-                next(each for each in _free_names(f"{main}/{_owner_name(agent)}") if each not in owner_names), agent
+                next(
+                    free_name
+                    for free_name in _free_names(f"{main_name}/{_owner_name(agent)}")
+                    if free_name not in owner_names
+                ),
+                agent,
             )
         )
     return owners
@@ -455,10 +469,12 @@ def _block_draft(label: str, value: str, element: Json) -> BlockDraft:
 
 def _message_turn(place: int, message: Json) -> TurnDraft | None:
     """Return a message with text as a turn whose content is untrusted, or None if it has no text."""
-    role, words = role_of(message), strip_own_output(words_of(message)).text[: core_limits.MESSAGE_CHARS]
-    if role is None or similarity.is_blank(words):
+    role, message_text = role_of(message), strip_own_output(words_of(message)).text[: core_limits.MESSAGE_CHARS]
+    if role is None or similarity.is_blank(message_text):
         return None
-    turn_message = Message(role=role, text=words, at=moment_of(message), authority=EvidenceAuthority.EXTERNAL_CONTENT)
+    turn_message = Message(
+        role=role, text=message_text, at=moment_of(message), authority=EvidenceAuthority.EXTERNAL_CONTENT
+    )
     return TurnDraft(
         messages=(turn_message,),
         host_id=f"agent file {place}",

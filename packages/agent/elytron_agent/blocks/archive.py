@@ -88,7 +88,7 @@ def tags_of(tags: Iterable[str], /) -> tuple[str, ...]:
 
     Normalisation is left to the code that stores or compares them.
     """
-    return tuple(tag for each in (tags.split(",") if isinstance(tags, str) else tags) if (tag := each.strip()))
+    return tuple(tag for raw_tag in (tags.split(",") if isinstance(tags, str) else tags) if (tag := raw_tag.strip()))
 
 
 _WITHHELD: Final = (
@@ -124,9 +124,17 @@ async def search_conversations(
         }
     )
     hits = answering_hits(await memory.recall(query, limit=limit, filters=filters))
-    summed_up = {hit.conversation for hit in hits if hit.plane is RecallPlane.SUMMARY and hit.conversation is not None}
-    withheld = {name for name in summed_up if await _has_withheld(memory, name)}
-    return [hit for hit in hits if hit.plane is not RecallPlane.SUMMARY or hit.conversation not in withheld]
+    summarised_conversations = {
+        hit.conversation for hit in hits if hit.plane is RecallPlane.SUMMARY and hit.conversation is not None
+    }
+    withheld_conversations = {
+        conversation_name
+        for conversation_name in summarised_conversations
+        if await _has_withheld(memory, conversation_name)
+    }
+    return [
+        hit for hit in hits if hit.plane is not RecallPlane.SUMMARY or hit.conversation not in withheld_conversations
+    ]
 
 
 async def _has_withheld(memory: MemoryFace, conversation: str) -> bool:

@@ -37,14 +37,22 @@ async def learning_refusal(memory: MemoryFace, before: str, after: str, /, *, la
     loses lines or sentences contains nothing new.
     """
     old_sentences = set(map(plain_content, _text_sentences(before)))
-    new = {plain: part for part in _text_sentences(after) if (plain := plain_content(part)) not in old_sentences}
+    new_sentences = {
+        plain_text: sentence
+        for sentence in _text_sentences(after)
+        if (plain_text := plain_content(sentence)) not in old_sentences
+    }
     drafts = [
-        FactDraft(topic=_TOPIC, content=part, keywords=(label,) if label else (), authority=FactAuthority.USER_ASSERTED)
-        for part in new.values()
+        FactDraft(
+            topic=_TOPIC, content=sentence, keywords=(label,) if label else (), authority=FactAuthority.USER_ASSERTED
+        )
+        for sentence in new_sentences.values()
     ]
-    for start in range(0, len(drafts), core_limits.WRITES_PER_REQUEST):
-        write = LongTermExtraction(facts=tuple(drafts[start : start + core_limits.WRITES_PER_REQUEST]))
-        report = await memory.write(MemoryWriteRequest(write=write, dry_run=True))
+    for batch_start in range(0, len(drafts), core_limits.WRITES_PER_REQUEST):
+        fact_extraction = LongTermExtraction(
+            facts=tuple(drafts[batch_start : batch_start + core_limits.WRITES_PER_REQUEST])
+        )
+        report = await memory.write(MemoryWriteRequest(write=fact_extraction, dry_run=True))
         reasons = (decision.reason for decision in report.decisions if decision.reason in _REASONS)
         if (reason := next(reasons, None)) is not None:
             return f"The text cannot be learned: {reason}. Nothing was changed."
@@ -54,10 +62,10 @@ async def learning_refusal(memory: MemoryFace, before: str, after: str, /, *, la
 def _text_sentences(text: str) -> Iterator[str]:
     """Yield the lines of a text without list markers, and their sentences, in pieces that fit into a fact."""
     for line in text.splitlines():
-        bare = _MARK.sub("", line.strip())
-        for part in dict.fromkeys((bare, *_ENDS.split(bare))):
-            for start in range(0, len(part), core_limits.FACT_CHARS):
-                yield part[start : start + core_limits.FACT_CHARS]
+        unmarked_line = _MARK.sub("", line.strip())
+        for sentence in dict.fromkeys((unmarked_line, *_ENDS.split(unmarked_line))):
+            for piece_start in range(0, len(sentence), core_limits.FACT_CHARS):
+                yield sentence[piece_start : piece_start + core_limits.FACT_CHARS]
 
 
 PERSONA, HUMAN = "persona", "human"
@@ -120,8 +128,8 @@ def insert_text(text: str, content: str, line: int, /) -> str:
     lines = text.split("\n") if text else []
     if not -1 <= line <= len(lines):
         raise InvalidInput(field="line", problem=f"must be between 0 and {len(lines)}, or -1 for the end")
-    place = len(lines) if line == -1 else line
-    return "\n".join((*lines[:place], content, *lines[place:]))
+    line_index = len(lines) if line == -1 else line
+    return "\n".join((*lines[:line_index], content, *lines[line_index:]))
 
 
 _SHARED: Final = ("blocks", "shared")
@@ -183,10 +191,10 @@ class BlockRepository:
         # A duplicate label is rejected below with its own error.
         if len(blocks) >= limits.BLOCKS and all(block.label != draft.label for block in blocks):
             raise LimitExceeded(what="blocks per owner", limit=limits.BLOCKS, found=limits.BLOCKS + 1)
-        stored = _StoredBlock(
+        stored_block = _StoredBlock(
             value=draft.value, description=draft.description, limit=draft.limit, read_only=draft.read_only
         )
-        return await self._put(draft.label, stored, expected=0)
+        return await self._put(draft.label, stored_block, expected=0)
 
     async def create_missing(self, drafts: Sequence[BlockDraft] = DEFAULTS, /) -> None:
         """Create those of `drafts` that do not exist."""
@@ -211,19 +219,19 @@ class BlockRepository:
         Raises NotFound, LimitExceeded, PermissionRefused if the block is read-only or a model's text must not be
         learned, and PreconditionFailed if its version is not the expected one or changed meanwhile.
         """
-        item = await self._item(label)
-        stored = _stored_of(item)
-        if call and call in stored.calls:
-            return _block_of(item, self._owner(label))
-        if stored.read_only:
+        block_record = await self._item(label)
+        stored_block = _stored_of(block_record)
+        if call and call in stored_block.calls:
+            return _block_of(block_record, self._owner(label))
+        if stored_block.read_only:
             raise PermissionRefused("this block is read-only: nothing was changed")
-        if expected_version is not None and item.version != expected_version:
+        if expected_version is not None and block_record.version != expected_version:
             raise PreconditionFailed
-        value = change(stored.value)
-        await self._admit(label, stored.value, value, limit=stored.limit, by=by)
-        calls = (*stored.calls, call)[-limits.BLOCK_CALLS :] if call else stored.calls
-        new_block = stored.model_copy(update={"value": value, "calls": calls})
-        return await self._put(label, new_block, expected=item.version)
+        new_value = change(stored_block.value)
+        await self._admit(label, stored_block.value, new_value, limit=stored_block.limit, by=by)
+        recent_calls = (*stored_block.calls, call)[-limits.BLOCK_CALLS :] if call else stored_block.calls
+        new_block = stored_block.model_copy(update={"value": new_value, "calls": recent_calls})
+        return await self._put(label, new_block, expected=block_record.version)
 
     async def change(
         self,
@@ -240,27 +248,35 @@ class BlockRepository:
 
         Raises as `edit` does, and InvalidInput.
         """
-        item = await self._item(label)
-        if expected_version is not None and item.version != expected_version:
+        block_record = await self._item(label)
+        if expected_version is not None and block_record.version != expected_version:
             raise PreconditionFailed
-        changes: dict[str, Any] = {"value": value, "description": description, "limit": limit, "read_only": read_only}
-        stored = _stored_of(item)
-        fields: dict[str, Any] = stored.model_dump(exclude={"calls"})
-        draft = BlockDraft(label=label, **fields | {name: new for name, new in changes.items() if new is not None})
+        requested_changes: dict[str, Any] = {
+            "value": value,
+            "description": description,
+            "limit": limit,
+            "read_only": read_only,
+        }
+        stored_block = _stored_of(block_record)
+        fields: dict[str, Any] = stored_block.model_dump(exclude={"calls"})
+        draft = BlockDraft(
+            label=label,
+            **fields | {name: new_value for name, new_value in requested_changes.items() if new_value is not None},
+        )
         _require_room(draft.value, draft.limit)
-        new_block = stored.model_copy(update=draft.model_dump(exclude={"label"}))
-        return await self._put(label, new_block, expected=item.version)
+        new_block = stored_block.model_copy(update=draft.model_dump(exclude={"label"}))
+        return await self._put(label, new_block, expected=block_record.version)
 
     async def delete(self, label: str, /, *, expected_version: int | None = None) -> bool:
         """Delete a block and return whether it existed. Raises PermissionRefused, PreconditionFailed."""
         try:
-            item = await self._item(label)
+            block_record = await self._item(label)
         except NotFound:
             return False
-        if _stored_of(item).read_only:
+        if _stored_of(block_record).read_only:
             raise PermissionRefused("this block is read-only: nothing was changed")
-        expected = item.version if expected_version is None else expected_version
-        report = await self._memory.delete_record(self._namespace(label), label, expected_version=expected)
+        required_version = block_record.version if expected_version is None else expected_version
+        report = await self._memory.delete_record(self._namespace(label), label, expected_version=required_version)
         return report.changed
 
     async def _admit(self, label: str, before: str, after: str, *, limit: int, by: BlockAuthor) -> None:
@@ -278,7 +294,7 @@ class BlockRepository:
 
     async def _of(self, agent: str | None) -> "list[MemoryBlock]":
         report = await self._memory.search_records(namespace_of(agent), limit=limits.BLOCKS)
-        return [_block_of(item, agent) for item in report.items]
+        return [_block_of(block_record, agent) for block_record in report.items]
 
     async def _item(self, label: str) -> RecordItem:
         try:
@@ -291,8 +307,8 @@ class BlockRepository:
             raise NotFound(what="block", name=label) from None
 
     async def _put(self, label: str, stored: _StoredBlock, *, expected: int) -> MemoryBlock:
-        value: Any = stored.model_dump(mode="json", exclude_defaults=True) | {"value": stored.value}
-        report = await self._memory.put_record(self._namespace(label), label, value, expected_version=expected)
+        block_fields: Any = stored.model_dump(mode="json", exclude_defaults=True) | {"value": stored.value}
+        report = await self._memory.put_record(self._namespace(label), label, block_fields, expected_version=expected)
         return _block_of(report.record, self._owner(label))
 
 
@@ -306,8 +322,8 @@ def _stored_of(item: RecordItem) -> _StoredBlock:
 
 
 def _block_of(item: RecordItem, agent: str | None) -> MemoryBlock:
-    stored = _stored_of(item).model_dump(exclude={"calls"})
-    return MemoryBlock(label=item.key, agent=agent, version=item.version, updated_at=item.updated_at, **stored)
+    stored_fields = _stored_of(item).model_dump(exclude={"calls"})
+    return MemoryBlock(label=item.key, agent=agent, version=item.version, updated_at=item.updated_at, **stored_fields)
 
 
 def _require_room(value: str, limit: int) -> None:
@@ -321,16 +337,19 @@ _BLOCK: Final = FenceTag.BLOCK.value
 
 def text_of(blocks: Iterable[MemoryBlock], /) -> str:
     """Return blocks in their system-prompt form, or "" if there are none."""
-    sections = [_shown_block(block) for block in blocks]
-    return "\n".join((f"<{_BLOCKS}>", *sections, f"</{_BLOCKS}>")) if sections else ""
+    shown_blocks = [_shown_block(block) for block in blocks]
+    return "\n".join((f"<{_BLOCKS}>", *shown_blocks, f"</{_BLOCKS}>")) if shown_blocks else ""
 
 
 def _shown_block(block: MemoryBlock) -> str:
     label = label_of(block.label).replace('"', "'")
-    about = f' description="{_quote_text(block.description)}"' if block.description else ""
-    read_only = ' read_only="true"' if block.read_only else ""
-    head = f'<{_BLOCK} label="{label}"{about} chars="{len(block.value)}/{block.limit}"{read_only}>'
-    return "\n".join((head, *_lines_of(block.value), f"</{_BLOCK}>"))
+    description_attribute = f' description="{_quote_text(block.description)}"' if block.description else ""
+    read_only_attribute = ' read_only="true"' if block.read_only else ""
+    opening_tag = (
+        f'<{_BLOCK} label="{label}"{description_attribute}'
+        f' chars="{len(block.value)}/{block.limit}"{read_only_attribute}>'
+    )
+    return "\n".join((opening_tag, *_lines_of(block.value), f"</{_BLOCK}>"))
 
 
 def _quote_text(text: str) -> str:

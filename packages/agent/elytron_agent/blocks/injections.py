@@ -49,9 +49,9 @@ class _OrderWords(NamedTuple):
     earlier: re.Pattern[str]
 
     def are_in(self, text: str) -> bool:
-        for word in self.instructions.finditer(text):
-            near = text[max(0, word.start() - _NEAR) : word.end() + _NEAR]
-            if self.ignore.search(near) is not None and self.earlier.search(near) is not None:
+        for instruction_match in self.instructions.finditer(text):
+            surrounding_text = text[max(0, instruction_match.start() - _NEAR) : instruction_match.end() + _NEAR]
+            if self.ignore.search(surrounding_text) is not None and self.earlier.search(surrounding_text) is not None:
                 return True
         return False
 
@@ -59,12 +59,14 @@ class _OrderWords(NamedTuple):
 def broken_rules(text: str, /) -> tuple[str, ...]:
     """Return the names of the rules that `text` violates; none if it may be part of a prompt."""
     # Compatibility forms and combining marks could otherwise hide words from the rules.
-    plain = unicodedata.normalize("NFKC", text)
-    visible = "".join(char for char in plain if char in "\n\t" or not unicodedata.category(char).startswith("C"))
-    bare = bare_text(visible)
-    english = (name for name, rule in _COMPILED.items() if rule.search(bare) is not None)
-    broken = tuple(dict.fromkeys((*english, *broken_translations(visible_text(visible)))))
-    return (*broken, INVISIBLE) if any(map(_is_hidden, plain)) else broken
+    plain_text = unicodedata.normalize("NFKC", text)
+    visible_characters = "".join(
+        char for char in plain_text if char in "\n\t" or not unicodedata.category(char).startswith("C")
+    )
+    bare_words = bare_text(visible_characters)
+    english_rules = (name for name, rule in _COMPILED.items() if rule.search(bare_words) is not None)
+    broken_names = tuple(dict.fromkeys((*english_rules, *broken_translations(visible_text(visible_characters)))))
+    return (*broken_names, INVISIBLE) if any(map(_is_hidden, plain_text)) else broken_names
 
 
 def _is_hidden(char: str) -> bool:
@@ -73,14 +75,14 @@ def _is_hidden(char: str) -> bool:
 
 def refusal_of(text: str, /) -> str | None:
     """Return why `text` must not be part of every prompt, worded for a model, or None if it may."""
-    broken = broken_rules(text)
-    return f"it looks like an injection ({', '.join(broken)}), and was not stored" if broken else None
+    broken_names = broken_rules(text)
+    return f"it looks like an injection ({', '.join(broken_names)}), and was not stored" if broken_names else None
 
 
 def broken_translations(text: str, /) -> Iterator[str]:
     """Yield the names of the rules that `text` violates in other languages; they are named like the English ones."""
-    orders, rules = _injection_rules()
-    if any(order.are_in(text) for order in orders):
+    order_words, rules = _injection_rules()
+    if any(order.are_in(text) for order in order_words):
         yield "overrides_instructions"
     yield from (name for name, rule in rules.items() if rule.search(text) is not None)
 

@@ -220,8 +220,10 @@ class BlockTools:
                 )
             except PreconditionFailed:
                 block = await self._repository.read(label)
-                notice = f"Block {label!r} was changed by others, so nothing was written. It now reads:\n{block.value}"
-                answer = ToolAnswer(text=notice, is_error=True)
+                conflict_notice = (
+                    f"Block {label!r} was changed by others, so nothing was written. It now reads:\n{block.value}"
+                )
+                answer = ToolAnswer(text=conflict_notice, is_error=True)
             except NotFound:
                 labels = ", ".join(block.label for block in await self._repository.list())
                 return ToolAnswer(text=f"There is no block {label!r}. Available: {labels or 'none'}.", is_error=True)
@@ -307,21 +309,21 @@ class MemoryFiles:
     async def str_replace(self, path: str, old_str: str, new_str: str) -> str:
         """Replace a text that occurs in the file exactly once."""
         block = await self._file(path)
-        places = _part_places(block.value, old_str)
-        if not places:
+        part_positions = _part_places(block.value, old_str)
+        if not part_positions:
             raise _NotDone(f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}.")
-        if len(places) > 1:
-            line_numbers = ", ".join(str(block.value.count("\n", 0, place) + 1) for place in places)
+        if len(part_positions) > 1:
+            line_numbers = ", ".join(str(block.value.count("\n", 0, position) + 1) for position in part_positions)
             raise _NotDone(
                 f"No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {line_numbers}. "
                 "Please ensure it is unique"
             )
         _require_harmless(new_str)
-        (place,) = places
-        value = block.value[:place] + new_str + block.value[place + len(old_str) :]
+        (position,) = part_positions
+        value = block.value[:position] + new_str + block.value[position + len(old_str) :]
         await self._write(path, block, value)
-        changed = block.value.count("\n", 0, place)
-        snippet = _line_range(value.split("\n"), max(0, changed - _AROUND), changed + _AROUND + 1)
+        changed_line = block.value.count("\n", 0, position)
+        snippet = _line_range(value.split("\n"), max(0, changed_line - _AROUND), changed_line + _AROUND + 1)
         return "\n".join(
             ("The memory file has been edited. Here is the snippet showing the change (with line numbers):", *snippet)
         )
@@ -360,22 +362,22 @@ class MemoryFiles:
     @_file_command
     async def rename(self, old_path: str, new_path: str) -> str:
         """Rename a file or folder. Nothing existing is overwritten."""
-        old, new, files = _label_of(old_path), _label_of(new_path), await self._files()
-        if not old:
+        old_label, new_label, files = _label_of(old_path), _label_of(new_path), await self._files()
+        if not old_label:
             raise _NotDone(f"Cannot rename the {ROOT} directory itself")
-        moved = _taken_files(files, old)
-        if not moved:
+        moved_blocks = _taken_files(files, old_label)
+        if not moved_blocks:
             raise _NotDone(f"The path {old_path} does not exist")
-        if not new or _taken_files(files, new):
+        if not new_label or _taken_files(files, new_label):
             raise _NotDone(f"The destination {new_path} already exists")
-        if new.startswith(f"{old}/"):
+        if new_label.startswith(f"{old_label}/"):
             raise _NotDone(f"The destination {new_path} is inside {old_path}")
-        _require_writable(moved)
-        for block in moved:
+        _require_writable(moved_blocks)
+        for block in moved_blocks:
             # The text already exists, so moving it does not make it new text of the model.
             fields = block.model_dump(include=BlockDraft.model_fields.keys() - {"label"})
             # Create the new file first: if interrupted, the text exists twice rather than not at all.
-            await self._repository.create(BlockDraft(label=new + block.label.removeprefix(old), **fields))
+            await self._repository.create(BlockDraft(label=new_label + block.label.removeprefix(old_label), **fields))
             await self._repository.delete(block.label, expected_version=block.version)
         return f"Successfully renamed {old_path} to {new_path}"
 
@@ -404,8 +406,8 @@ class MemoryFiles:
                 block.label, lambda _text: value, expected_version=block.version, by=BlockAuthor.MODEL
             )
         except PreconditionFailed:
-            now = _numbered_lines(path, (await self._repository.read(block.label)).value, None)
-            raise _NotDone(f"The file {path} was changed by others, so nothing was written. {now}") from None
+            current_text = _numbered_lines(path, (await self._repository.read(block.label)).value, None)
+            raise _NotDone(f"The file {path} was changed by others, so nothing was written. {current_text}") from None
 
 
 def _label_of(path: str) -> str:
@@ -420,8 +422,8 @@ def _label_of(path: str) -> str:
 
 def _files_below(files: Mapping[str, MemoryBlock], label: str) -> dict[str, MemoryBlock]:
     """Return the files in a folder, by their relative paths."""
-    start = f"{label}/" if label else ""
-    return {name.removeprefix(start): block for name, block in files.items() if name.startswith(start)}
+    label_prefix = f"{label}/" if label else ""
+    return {name.removeprefix(label_prefix): block for name, block in files.items() if name.startswith(label_prefix)}
 
 
 def _taken_files(files: Mapping[str, MemoryBlock], label: str) -> list[MemoryBlock]:
@@ -441,13 +443,13 @@ def _require_writable(blocks: Sequence[MemoryBlock]) -> None:
 
 
 def _part_places(text: str, part: str) -> list[int]:
-    places: list[int] = []
-    place = text.find(part) if part else -1
-    while place >= 0:
-        places.append(place)
+    positions: list[int] = []
+    position = text.find(part) if part else -1
+    while position >= 0:
+        positions.append(position)
         # Occurrences may overlap.
-        place = text.find(part, place + 1)
-    return places
+        position = text.find(part, position + 1)
+    return positions
 
 
 def _numbered_lines(path: str, text: str, view_range: Sequence[int] | None) -> str:
@@ -476,13 +478,13 @@ def _folder_listing(path: str, files: Mapping[str, MemoryBlock]) -> str:
             entry_sizes[folder] = entry_sizes.get(folder, 0) + size
         if len(parts) <= _DEPTH:
             entry_sizes[name] = size
-    top = path.rstrip("/")
+    top_path = path.rstrip("/")
     lines = [
-        f"{_size_text(sum(sizes.values()))}\t{top}",
-        *(f"{_size_text(entry_sizes[name])}\t{top}/{name}" for name in sorted(entry_sizes)),
+        f"{_size_text(sum(sizes.values()))}\t{top_path}",
+        *(f"{_size_text(entry_sizes[name])}\t{top_path}/{name}" for name in sorted(entry_sizes)),
     ]
-    head = f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:"
-    return "\n".join((head, *lines))
+    listing_head = f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:"
+    return "\n".join((listing_head, *lines))
 
 
 def _is_hidden(name: str) -> bool:
@@ -490,8 +492,8 @@ def _is_hidden(name: str) -> bool:
 
 
 def _size_text(size: int) -> str:
-    unit = 0
+    unit_index = 0
     value = float(size)
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{value:.0f}{_UNITS[unit]}" if value.is_integer() else f"{value:.1f}{_UNITS[unit]}"
+    while value >= 1024 and unit_index < len(_UNITS) - 1:
+        value, unit_index = value / 1024, unit_index + 1
+    return f"{value:.0f}{_UNITS[unit_index]}" if value.is_integer() else f"{value:.1f}{_UNITS[unit_index]}"

@@ -88,8 +88,8 @@ class CredentialMemories:
         return self._clock.now() - entry.used_at >= CREDENTIAL_IDLE_MS
 
     async def _let_go(self) -> None:
-        idle = [(key, entry) for key, entry in self._entries.items() if not entry.users]
-        for key, entry in idle[: max(len(self._entries) - CREDENTIALS_HELD, 0)]:
+        idle_entries = [(key, entry) for key, entry in self._entries.items() if not entry.users]
+        for key, entry in idle_entries[: max(len(self._entries) - CREDENTIALS_HELD, 0)]:
             # The entry stays while it is being closed, so that a turn that starts meanwhile waits and reopens the
             # memory.
             async with entry.opening:

@@ -145,8 +145,8 @@ def marked_facts(items: Iterable[TurnItem], /) -> tuple[TurnFact, ...]:
         if sentence.endswith(("?", "？")):
             continue
         for pattern, fact in _MARKED:
-            marker = pattern.search(sentence)
-            value = _END.split(marker["value"], maxsplit=1)[0].strip() if marker is not None else ""
+            marker_match = pattern.search(sentence)
+            value = _END.split(marker_match["value"], maxsplit=1)[0].strip() if marker_match is not None else ""
             if value:
                 facts[fact.fact_id] = fact.model_copy(update={"value": value[:MARKED_VALUE_CHARS].strip()})
     return tuple(facts.values())
@@ -159,16 +159,16 @@ def extraction_request(
 
     The request fits into a window of `context_tokens`, half of which is reserved for the known facts.
     """
-    room, fact_room = MODEL_INPUT_CHARS, None
+    words_room, fact_room = MODEL_INPUT_CHARS, None
     if context_tokens is not None:
-        fixed = 2 * len(schema_of(ExtractedFacts)) + text_bytes(INSTRUCTION) + max_tokens * limits.CHARS_PER_TOKEN
-        room = min(room, max(TokenWindow(tokens=context_tokens).max_bytes(1.0) - fixed, 0))
-        fact_room = room = room // 2
-    listed = [fact.model_dump(mode="json") for fact in facts[:MODEL_FACTS]]
-    fact_values = within_tokens(listed, fact_room, tokens=lambda fact: text_bytes(json.dumps(fact)))
-    words = cut_middle("\n".join(_said_texts(items)), room)
-    data = json.dumps({"user_said": words, "known_facts": fact_values}, ensure_ascii=False)
-    messages = text_message(ChatRole.SYSTEM, INSTRUCTION), text_message(ChatRole.USER, data)
+        fixed_bytes = 2 * len(schema_of(ExtractedFacts)) + text_bytes(INSTRUCTION) + max_tokens * limits.CHARS_PER_TOKEN
+        words_room = min(words_room, max(TokenWindow(tokens=context_tokens).max_bytes(1.0) - fixed_bytes, 0))
+        fact_room = words_room = words_room // 2
+    fact_documents = [fact.model_dump(mode="json") for fact in facts[:MODEL_FACTS]]
+    fact_values = within_tokens(fact_documents, fact_room, tokens=lambda fact: text_bytes(json.dumps(fact)))
+    spoken_text = cut_middle("\n".join(_said_texts(items)), words_room)
+    model_input = json.dumps({"user_said": spoken_text, "known_facts": fact_values}, ensure_ascii=False)
+    messages = text_message(ChatRole.SYSTEM, INSTRUCTION), text_message(ChatRole.USER, model_input)
     return ModelRequest(messages=messages, max_tokens=max_tokens, temperature=0)
 
 
@@ -194,7 +194,7 @@ def merge_facts(rule_facts: Iterable[TurnFact], model_facts: Iterable[TurnFact],
 
 def draft_of(fact: TurnFact, /, *, at: Instant, citations: tuple[str, ...], l1_days: int, l2_days: int) -> FactDraft:
     """Return the draft of a fact, valid as long as its tier."""
-    days = {FactTier.L0: None, FactTier.L1: l1_days, FactTier.L2: l2_days}[fact.tier]
+    retention_days = {FactTier.L0: None, FactTier.L1: l1_days, FactTier.L2: l2_days}[fact.tier]
     return FactDraft(
         fact_kind=KINDS.get(fact.key.casefold(), FactKind.FACT),
         topic=fact.topic,
@@ -205,7 +205,7 @@ def draft_of(fact: TurnFact, /, *, at: Instant, citations: tuple[str, ...], l1_d
         tier=fact.tier,
         certainty=fact.confidence,
         observed_at=at,
-        valid_to=end_after(days, at) if days is not None else None,
+        valid_to=end_after(retention_days, at) if retention_days is not None else None,
     )
 
 
@@ -237,8 +237,8 @@ def fact_of(topic: str, content: str, /, *, tier: FactTier | None, certainty: fl
 
 
 def _said_texts(items: Iterable[TurnItem]) -> list[str]:
-    texts: list[Any] = [own_words(text) for item in items if item.role == "user" for text in item.texts]
-    return [text for text in texts if text]
+    said_texts: list[Any] = [own_words(text) for item in items if item.role == "user" for text in item.texts]
+    return [text for text in said_texts if text]
 
 
 class InsightType(StrEnum):
@@ -264,9 +264,16 @@ class FactInsight(Value):
 
 def insights_of(entries: Iterable[FactEntry], /, *, at: Instant) -> tuple[FactInsight, ...]:
     """Return the insights about facts that are valid at `at`, ordered by type and then by summary."""
-    listed = sorted(entries, key=lambda entry: (*_fact_slot(entry), entry.recorded_at, entry.id))
-    insights = (_version_insight(tuple(versions), at) for _, versions in groupby(listed, key=_fact_slot))
-    return tuple(sorted((one for one in insights if one is not None), key=lambda one: (one.type, one.summary)))
+    sorted_entries = sorted(entries, key=lambda entry: (*_fact_slot(entry), entry.recorded_at, entry.id))
+    insights = (
+        _version_insight(tuple(fact_versions), at) for _, fact_versions in groupby(sorted_entries, key=_fact_slot)
+    )
+    return tuple(
+        sorted(
+            (insight for insight in insights if insight is not None),
+            key=lambda insight: (insight.type, insight.summary),
+        )
+    )
 
 
 def holds_at(entry: FactEntry, at: Instant, /) -> bool:
@@ -279,25 +286,25 @@ def _fact_slot(entry: FactEntry) -> tuple[FactKind, str]:
 
 
 def _version_insight(versions: tuple[FactEntry, ...], at: Instant) -> FactInsight | None:
-    latest = versions[-1]
-    if not holds_at(latest, at):
+    latest_version = versions[-1]
+    if not holds_at(latest_version, at):
         return None
-    values = {similarity.plain_text(version.content) for version in versions}
+    distinct_values = {similarity.plain_text(version.content) for version in versions}
     evidence_count = sum(version.evidence_count for version in versions)
     # A fact stated once and never changed gives no further insight.
-    if len(values) == 1 and evidence_count < 2:
+    if len(distinct_values) == 1 and evidence_count < 2:
         return None
-    fact = fact_of(latest.topic, latest.content, tier=latest.tier, certainty=1.0)
-    kind = InsightType.EVOLUTION if len(values) > 1 else InsightType.STABILITY
-    verdict = "changed, and is now" if kind is InsightType.EVOLUTION else "was stated again, and is unchanged"
+    fact = fact_of(latest_version.topic, latest_version.content, tier=latest_version.tier, certainty=1.0)
+    insight_type = InsightType.EVOLUTION if len(distinct_values) > 1 else InsightType.STABILITY
+    verdict = "changed, and is now" if insight_type is InsightType.EVOLUTION else "was stated again, and is unchanged"
     summary = f"{fact.key} {verdict}: {fact.value}"
     # The id is derived from the content, so an unchanged insight has the same id each time.
-    basis = json.dumps([fact.topic, kind.value, format_instant(latest.observed_at), summary])
+    identity_text = json.dumps([fact.topic, insight_type.value, format_instant(latest_version.observed_at), summary])
     return FactInsight(
-        id=f"insight-{hashlib.sha256(basis.encode()).hexdigest()[:16]}",
-        type=kind,
+        id=f"insight-{hashlib.sha256(identity_text.encode()).hexdigest()[:16]}",
+        type=insight_type,
         summary=summary,
-        confidence=CONFIDENCE[kind],
+        confidence=CONFIDENCE[insight_type],
         fact_ids=tuple(version.id for version in versions),
     )
 
@@ -314,10 +321,10 @@ _MATCHED, _TERM, _INSIGHT_TERM = 0.25, 0.15, 0.30
 
 def points_of(fact: TurnFact, terms: Collection[str], /, *, age_ms: int) -> float:
     """Return the score of a fact of this age for a query with these terms."""
-    count = _matched_terms(f"{fact.key} {fact.value} {fact.fact_id}", terms)
+    match_count = _matched_terms(f"{fact.key} {fact.value} {fact.fact_id}", terms)
     # A fact may be dated ahead of the clock.
     recency = max(0.0, _RECENCY - max(age_ms, 0) / HOUR_MS / _RECENCY_HOURS)
-    return fact.confidence + _TIER[fact.tier] + recency + (_MATCHED + _TERM * count if count else 0.0)
+    return fact.confidence + _TIER[fact.tier] + recency + (_MATCHED + _TERM * match_count if match_count else 0.0)
 
 
 class RankedFact(Value):
@@ -341,8 +348,8 @@ async def fact_entries(memory: MemoryFace, scope: Scope, /) -> tuple[FactEntry, 
         cursor = page.next_cursor
         if cursor is None:
             break
-    here = scope.conversation_key
-    return tuple(entry for entry in facts if entry.chat is None or (entry.channel, entry.chat) == here)
+    conversation_key = scope.conversation_key
+    return tuple(entry for entry in facts if entry.chat is None or (entry.channel, entry.chat) == conversation_key)
 
 
 def rank_facts(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> tuple[RankedFact, ...]:
@@ -365,9 +372,11 @@ def rank_facts(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> t
 def telling_insights(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> tuple[FactInsight, ...]:
     """Return the insights that contain a term of the query, highest score first."""
     terms = terms_of(query)
-    counts = {one: _matched_terms(one.summary, terms) for one in insights_of(entries, at=at)}
-    insights = [one for one, count in counts.items() if count]
-    return tuple(sorted(insights, key=lambda one: (-one.confidence - _INSIGHT_TERM * counts[one], one.id)))
+    match_counts = {insight: _matched_terms(insight.summary, terms) for insight in insights_of(entries, at=at)}
+    insights = [insight for insight, count in match_counts.items() if count]
+    return tuple(
+        sorted(insights, key=lambda insight: (-insight.confidence - _INSIGHT_TERM * match_counts[insight], insight.id))
+    )
 
 
 async def recollect_facts(session: HookSession, messages: TurnMessages, /) -> TurnReference:
@@ -384,8 +393,10 @@ async def recollect_facts(session: HookSession, messages: TurnMessages, /) -> Tu
     return TurnReference(
         facts=tuple(map(_fact_line, facts)),
         insights=tuple(
-            InsightLine(id=one.id, type=one.type, summary=one.summary, confidence=f"{one.confidence:.2f}")
-            for one in insights
+            InsightLine(
+                id=insight.id, type=insight.type, summary=insight.summary, confidence=f"{insight.confidence:.2f}"
+            )
+            for insight in insights
         ),
         wishes=tuple(WishLine(id=wish.id, text=wish.line.removeprefix("- ")) for wish in context.wishes),
         chunks=tuple(_memory_chunk(recalled, terms) for recalled in context.recalled),
@@ -395,8 +406,8 @@ async def recollect_facts(session: HookSession, messages: TurnMessages, /) -> Tu
 
 def terms_of(query: str, /) -> tuple[str, ...]:
     """Return the significant words of a query."""
-    words = similarity.normalise_text(query[:QUERY_CHARS]).split()
-    return tuple(dict.fromkeys(word for word in words if len(word) > 1 and word not in ENGLISH))[:QUERY_TERMS]
+    query_words = similarity.normalise_text(query[:QUERY_CHARS]).split()
+    return tuple(dict.fromkeys(word for word in query_words if len(word) > 1 and word not in ENGLISH))[:QUERY_TERMS]
 
 
 def _fact_line(ranked: RankedFact) -> FactLine:
@@ -412,10 +423,10 @@ def _fact_line(ranked: RankedFact) -> FactLine:
 
 
 def _memory_chunk(recalled: RecalledMemory, terms: Sequence[str]) -> ChunkLine:
-    spans = passages_of(recalled.text, terms, CHUNK_CHARS)
+    passage_spans = passages_of(recalled.text, terms, CHUNK_CHARS)
     return ChunkLine(
         id=recalled.id,
-        text=SENTENCE_BREAK.join(recalled.text[start:end].strip() for start, end in spans),
+        text=SENTENCE_BREAK.join(recalled.text[start:end].strip() for start, end in passage_spans),
         speaker=recalled.speaker or "",
         at=format_instant(recalled.at) if recalled.at is not None else "",
         from_outside=recalled.is_outside,

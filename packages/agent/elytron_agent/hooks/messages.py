@@ -54,12 +54,12 @@ def read_messages(messages: HostMessages, /) -> tuple[HostMessage, ...]:
     """Parse messages into items. Raises InvalidInput for anything that is not a message, LimitExceeded."""
     if isinstance(messages, str):
         messages = {"role": "user", "content": messages}
-    each = [messages] if isinstance(messages, Mapping | BaseModel) else list(messages)
-    if len(each) > HOST_MESSAGES:
-        raise LimitExceeded(what="messages per turn", limit=HOST_MESSAGES, found=len(each))
+    raw_messages = [messages] if isinstance(messages, Mapping | BaseModel) else list(messages)
+    if len(raw_messages) > HOST_MESSAGES:
+        raise LimitExceeded(what="messages per turn", limit=HOST_MESSAGES, found=len(raw_messages))
     return tuple(
         HostMessage(raw=raw, items=tuple(message_items(_message_mapping(raw, number))))
-        for number, raw in enumerate(each)
+        for number, raw in enumerate(raw_messages)
     )
 
 
@@ -71,11 +71,11 @@ def cut_host_messages(messages: Sequence[HostMessage], max_bytes: int, /) -> tup
         texts.append(text)
         return text
 
-    raws = [_message_mapping(message.raw, 0) for message in messages]
-    for raw in raws:
+    raw_messages = [_message_mapping(message.raw, 0) for message in messages]
+    for raw in raw_messages:
         _map_texts(raw, note)
     shares = iter(share_room([text_bytes(text) for text in texts], max_bytes))
-    return read_messages([_map_texts(raw, lambda text: cut_middle(text, next(shares))) for raw in raws])
+    return read_messages([_map_texts(raw, lambda text: cut_middle(text, next(shares))) for raw in raw_messages])
 
 
 _TEXT_FIELDS: Final = frozenset({"content", "text", "output"})
@@ -84,15 +84,15 @@ ValueT = TypeVar("ValueT")
 
 def _map_texts(value: ValueT, change: Callable[[str], str], *, field: str = "content") -> ValueT:
     """Return a message with `change` applied to each of its texts, but not to names, arguments or addresses."""
-    changed: object = value
+    changed_value: object = value
     if isinstance(value, str):
-        changed = change(value) if field in _TEXT_FIELDS else value
+        changed_value = change(value) if field in _TEXT_FIELDS else value
     elif isinstance(value, Mapping):
         fields = cast("Mapping[str, object]", value)
-        changed = {name: _map_texts(each, change, field=name) for name, each in fields.items()}
+        changed_value = {name: _map_texts(inner_value, change, field=name) for name, inner_value in fields.items()}
     elif isinstance(value, list):
-        changed = [_map_texts(each, change, field=field) for each in cast("list[object]", value)]
-    return cast("ValueT", changed)
+        changed_value = [_map_texts(inner_value, change, field=field) for inner_value in cast("list[object]", value)]
+    return cast("ValueT", changed_value)
 
 
 def items_of(messages: HostMessages, /) -> tuple[TurnItem, ...]:
@@ -104,8 +104,8 @@ def form_of(messages: Iterable[HostMessage], /) -> MessageForm:
     """Return the form of the messages: the Responses API if any message shows it, otherwise chat completions."""
     for message in messages:
         raw = _message_mapping(message.raw, 0)
-        kinds = {part.get("type") for part in list_mappings(raw.get("content"))}
-        if raw.get("type") is not None or kinds & {"input_text", "output_text", "input_image", "input_file"}:
+        part_types = {part.get("type") for part in list_mappings(raw.get("content"))}
+        if raw.get("type") is not None or part_types & {"input_text", "output_text", "input_image", "input_file"}:
             return MessageForm.RESPONSES
     return MessageForm.CHAT
 
@@ -117,16 +117,16 @@ def write_items(items: Iterable[TurnItem], form: MessageForm, /) -> list[Json]:
 
 def paired_items(items: Iterable[TurnItem], /) -> tuple[TurnItem, ...]:
     """Return the items without unanswered calls and results without a call, which model APIs reject."""
-    listed = tuple(items)
-    calls = {item.call_id for item in listed if item.type == CALL}
-    results = {item.call_id for item in listed if item.type == RESULT}
-    whole = calls & results
-    return tuple(item for item in listed if item.type not in {CALL, RESULT} or item.call_id in whole)
+    item_list = tuple(items)
+    call_ids = {item.call_id for item in item_list if item.type == CALL}
+    result_ids = {item.call_id for item in item_list if item.type == RESULT}
+    paired_ids = call_ids & result_ids
+    return tuple(item for item in item_list if item.type not in {CALL, RESULT} or item.call_id in paired_ids)
 
 
 def latest_user(messages: Sequence[HostMessage], /) -> int | None:
     """Return the index of the user's latest message, or None if there is none."""
-    return next((place for place in reversed(range(len(messages))) if messages[place].role == "user"), None)
+    return next((index for index in reversed(range(len(messages))) if messages[index].role == "user"), None)
 
 
 def reply_of(reply: HostMessages, /) -> tuple[TurnItem, ...]:
@@ -135,12 +135,12 @@ def reply_of(reply: HostMessages, /) -> tuple[TurnItem, ...]:
         part = ItemPart(type="output_text", text=reply)
         return (TurnItem(role="assistant", content=(part,)),)
     if isinstance(reply, Mapping | BaseModel):
-        whole = _message_mapping(reply, 0)
-        for choice in list_mappings(whole.get("choices")):
+        reply_fields = _message_mapping(reply, 0)
+        for choice in list_mappings(reply_fields.get("choices")):
             return items_of(list_mappings([choice.get("message")]))
-        if isinstance(whole.get("output"), list) and "type" not in whole:
-            return items_of(list_mappings(whole["output"]))
-        return items_of(whole)
+        if isinstance(reply_fields.get("output"), list) and "type" not in reply_fields:
+            return items_of(list_mappings(reply_fields["output"]))
+        return items_of(reply_fields)
     return items_of(reply)
 
 

@@ -58,13 +58,13 @@ def session_of(credential: str, /, *, secret: bytes, by: SessionHash = SessionHa
     """
     if not credential or len(credential) > CREDENTIAL_CHARS:
         raise InvalidInput(field="credential", problem="is empty or too long")
-    data = credential.encode("utf-8", "surrogatepass")
+    credential_bytes = credential.encode("utf-8", "surrogatepass")
     if by is SessionHash.SHA256:
-        return f"{PREFIX}{hashlib.sha256(data).digest()[:_DIGEST_BYTES].hex()}"
+        return f"{PREFIX}{hashlib.sha256(credential_bytes).digest()[:_DIGEST_BYTES].hex()}"
     if not secret:
         problem = "is missing: set session_secret, or set session_hash to sha256"
         raise InvalidInput(field="session_secret", problem=problem)
-    return f"{PREFIX}{hmac.digest(secret, data, 'sha256')[:_DIGEST_BYTES].hex()}"
+    return f"{PREFIX}{hmac.digest(secret, credential_bytes, 'sha256')[:_DIGEST_BYTES].hex()}"
 
 
 def checked_project(project: str, /) -> str:

@@ -81,9 +81,9 @@ class HookSettings(Request):
     @property
     def storage_url(self) -> str:
         """Return the URL of the store on the MCP file server, where each project has its own files."""
-        server = self.memory_storage_mcp_url.strip()
-        scheme = "" if server.startswith(MCP_SCHEMES) else "mcp+"
-        return f"{scheme}{server}" if "?" in server else f"{scheme}{server}?project={self.memory_project}"
+        mcp_url = self.memory_storage_mcp_url.strip()
+        scheme = "" if mcp_url.startswith(MCP_SCHEMES) else "mcp+"
+        return f"{scheme}{mcp_url}" if "?" in mcp_url else f"{scheme}{mcp_url}?project={self.memory_project}"
 
     @classmethod
     def read(cls, config: Mapping[str, Any], /) -> Self:
@@ -102,12 +102,12 @@ class HookSettings(Request):
 
 def is_wanted(body: Mapping[str, Any] | None, /) -> bool:
     """Return whether a request wants memory: not if `laisky_extra.chat_switch.enable_memory` is false."""
-    switch: Any = body
+    switch_value: Any = body
     for name in ("laisky_extra", "chat_switch", "enable_memory"):
-        if not isinstance(switch, Mapping):
+        if not isinstance(switch_value, Mapping):
             return True
-        switch = cast("Mapping[str, Any]", switch).get(name)
-    return switch is not False
+        switch_value = cast("Mapping[str, Any]", switch_value).get(name)
+    return switch_value is not False
 
 
 class HookSession(NamedTuple):

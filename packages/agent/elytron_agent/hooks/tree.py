@@ -69,8 +69,8 @@ class TreeListing(Value):
 
 def checked_path(path: str, /) -> str:
     """Return a valid path. Raises InvalidInput if it is relative, too long, or leaves the tree."""
-    parts = path.split("/")
-    is_plain = path == ROOT or (_PATH.fullmatch(path) is not None and not {".", ".."} & set(parts))
+    path_parts = path.split("/")
+    is_plain = path == ROOT or (_PATH.fullmatch(path) is not None and not {".", ".."} & set(path_parts))
     if not is_plain or len(path) > TREE_PATH_CHARS:
         problem = "must be an absolute path without spaces, dot segments, double or trailing slashes"
         raise InvalidInput(field="path", problem=problem)
@@ -87,17 +87,19 @@ class FileFolders:
             for name in _folders_above(file.path):
                 self._folders.setdefault(name, []).append(file)
         for name in folders:
-            for above in _folders_above(name):
-                self._folders.setdefault(above, [])
+            for parent_folder in _folders_above(name):
+                self._folders.setdefault(parent_folder, [])
 
     def listed(self, path: str, /, *, depth: int, limit: int) -> TreeListing:
         """Return the entries up to `depth` levels below a folder. Raises NotFound."""
         if path not in self._folders:
             raise NotFound(what="folder", name=path)
-        entries = [*map(self._folder, self._folders), *map(_file_entry, self._files.values())]
-        below = [entry for entry in entries if entry.path != path and 0 < _path_depth(path, entry.path) <= depth]
-        below.sort(key=lambda entry: (entry.kind is EntryKind.FILE, entry.path))
-        return TreeListing(path=path, entries=tuple(below[:limit]), has_more=len(below) > limit)
+        all_entries = [*map(self._folder, self._folders), *map(_file_entry, self._files.values())]
+        entries_below = [
+            entry for entry in all_entries if entry.path != path and 0 < _path_depth(path, entry.path) <= depth
+        ]
+        entries_below.sort(key=lambda entry: (entry.kind is EntryKind.FILE, entry.path))
+        return TreeListing(path=path, entries=tuple(entries_below[:limit]), has_more=len(entries_below) > limit)
 
     def text(self, path: str, /) -> str:
         """Return the text of a file, or a folder's abstract or overview under its own name. Raises NotFound."""
@@ -113,15 +115,15 @@ class FileFolders:
         files = self._newest(path)
         if not files:
             return f"{path} is empty."
-        span = f"{format_instant(files[-1].at)} to {format_instant(files[0].at)}"
-        lines = [f"{path} contains {len(files)} {'file' if len(files) == 1 else 'files'} of {span}."]
+        period_text = f"{format_instant(files[-1].at)} to {format_instant(files[0].at)}"
+        lines = [f"{path} contains {len(files)} {'file' if len(files) == 1 else 'files'} of {period_text}."]
         lines += (f"{file.path.rpartition('/')[2]}: {' '.join(file.text.split())}" for file in files)
         return first_words("\n".join(lines), TREE_ABSTRACT_WORDS)
 
     def overview(self, path: str, /) -> str:
         """Return figures about a folder and the paths of some of its files, as JSON."""
         files = self._newest(path)
-        figures: dict[str, object] = {
+        folder_figures: dict[str, object] = {
             "path": path,
             "folders": sum(1 for name in self._folders if name != path and _path_depth(path, name) > 0),
             "files": len(files),
@@ -129,16 +131,18 @@ class FileFolders:
             "samples": [file.path for file in files[:TREE_SAMPLES]],
         }
         if files:
-            figures |= {"first_at": format_instant(files[-1].at), "last_at": format_instant(files[0].at)}
-        return json.dumps(figures, indent=1)
+            folder_figures |= {"first_at": format_instant(files[-1].at), "last_at": format_instant(files[0].at)}
+        return json.dumps(folder_figures, indent=1)
 
     def _newest(self, path: str) -> list[TreeFile]:
         return sorted(self._folders[path], key=lambda file: (-file.at, file.path))
 
     def _folder(self, path: str) -> TreeEntry:
         files = self._folders[path]
-        chars = sum(len(file.text) for file in files)
-        return TreeEntry(path=path, kind=EntryKind.FOLDER, chars=chars, files=len(files), abstract=self.abstract(path))
+        total_chars = sum(len(file.text) for file in files)
+        return TreeEntry(
+            path=path, kind=EntryKind.FOLDER, chars=total_chars, files=len(files), abstract=self.abstract(path)
+        )
 
 
 def _file_entry(file: TreeFile) -> TreeEntry:
@@ -153,8 +157,8 @@ def _folders_above(path: str) -> list[str]:
 
 def _path_depth(folder: str, path: str) -> int:
     """Return how many levels a path is below a folder, or 0 if it is elsewhere."""
-    start = folder if folder == ROOT else f"{folder}/"
-    return path[len(start) :].count("/") + 1 if path.startswith(start) and path != folder else 0
+    folder_prefix = folder if folder == ROOT else f"{folder}/"
+    return path[len(folder_prefix) :].count("/") + 1 if path.startswith(folder_prefix) and path != folder else 0
 
 
 EVENTS: Final = "/events"
@@ -189,10 +193,10 @@ class MemoryTree:
         entries = await fact_entries(self._memory, self._scope)
         files = [_turn_file(turn) for turn in await self._turns()]
         files += [_fact_file(entry) for entry in entries if holds_at(entry, at)]
-        recorded = {entry.id: entry.recorded_at for entry in entries}
+        recorded_instants = {entry.id: entry.recorded_at for entry in entries}
         files += [
-            TreeFile(path=f"{INSIGHTS}/{one.id}", text=one.summary, at=recorded[one.fact_ids[-1]])
-            for one in insights_of(entries, at=at)
+            TreeFile(path=f"{INSIGHTS}/{insight.id}", text=insight.summary, at=recorded_instants[insight.fact_ids[-1]])
+            for insight in insights_of(entries, at=at)
         ]
         return FileFolders((file for file in files if file.text), folders=FOLDERS)
 
@@ -203,19 +207,21 @@ class MemoryTree:
 
 def _turn_file(turn: LedgerTurn) -> TreeFile:
     messages = [message for message in turn.messages if message.text and not message.forgotten]
-    lines = [
+    message_lines = [
         f"{message.speaker or message.role}: {message.text}"
         for message in messages
         if message.role is not EvidenceRole.SYSTEM
     ]
-    at = next((message.at for message in messages if message.at is not None), turn.recorded_at)
-    return TreeFile(path=f"{EVENTS}/{_day_text(at)}/{turn.sequence:06}", text="\n".join(lines), at=at)
+    turn_instant = next((message.at for message in messages if message.at is not None), turn.recorded_at)
+    return TreeFile(
+        path=f"{EVENTS}/{_day_text(turn_instant)}/{turn.sequence:06}", text="\n".join(message_lines), at=turn_instant
+    )
 
 
 def _fact_file(entry: FactEntry) -> TreeFile:
-    ends = f"\nuntil: {format_instant(entry.valid_to)}" if entry.valid_to is not None else ""
-    sure = f"{entry.certainty:.2f}" if entry.certainty is not None else entry.confidence
-    text = f"{entry.content}\ntopic: {entry.topic}\nconfidence: {sure}{ends}"
+    end_line = f"\nuntil: {format_instant(entry.valid_to)}" if entry.valid_to is not None else ""
+    certainty_text = f"{entry.certainty:.2f}" if entry.certainty is not None else entry.confidence
+    text = f"{entry.content}\ntopic: {entry.topic}\nconfidence: {certainty_text}{end_line}"
     return TreeFile(path=f"{TIERS}/{entry.tier or FactTier.L0}/{entry.id}", text=text, at=entry.observed_at)
 
 

@@ -75,18 +75,20 @@ class ArrangedMessages(NamedTuple):
 
 def arrange_messages(host: Sequence[HostMessage], latest: int, /) -> ArrangedMessages:
     """Sort the messages by position, and drop those that hooks added earlier."""
-    leading = next((place for place, message in enumerate(host) if message.role not in chat_messages.SYSTEM), len(host))
-    system: list[HostMessage] = []
-    history: list[HostMessage] = []
-    current: list[HostMessage] = []
-    for place, message in enumerate(host):
+    leading_count = next(
+        (index for index, message in enumerate(host) if message.role not in chat_messages.SYSTEM), len(host)
+    )
+    system_messages: list[HostMessage] = []
+    history_messages: list[HostMessage] = []
+    current_messages: list[HostMessage] = []
+    for index, message in enumerate(host):
         if _is_ours(message):
             continue
-        if message.role == "system" or place < leading:
-            system.append(message)
+        if message.role == "system" or index < leading_count:
+            system_messages.append(message)
         else:
-            (history if place < latest else current).append(message)
-    return ArrangedMessages(tuple(system), tuple(history), tuple(current))
+            (history_messages if index < latest else current_messages).append(message)
+    return ArrangedMessages(tuple(system_messages), tuple(history_messages), tuple(current_messages))
 
 
 class HookContext:
@@ -98,20 +100,20 @@ class HookContext:
 
     async def applied(self, host: Sequence[HostMessage], request: BeforeTurn, /) -> BeforeTurnReport:
         """Return the context of a turn whose request contains these messages."""
-        latest = latest_user([*host])
-        if latest is None:
+        latest_index = latest_user([*host])
+        if latest_index is None:
             return BeforeTurnReport(state=HookState.EMPTY, messages=[message.raw for message in host])
-        placed = arrange_messages(host, latest)
+        arranged_messages = arrange_messages(host, latest_index)
         turns = min(self._settings.recent_items, WINDOW_TURNS)
         stored_window = await window.read_window(self._memory, self._scope, turns=turns)
         host_identities = frozenset(item.identity for message in host for item in message.items)
-        recent = stored_window.recent(host_identities, limit=self._settings.recent_items)
-        recalled = await self._recalled(placed, host[latest], recent)
+        recent_groups = stored_window.recent(host_identities, limit=self._settings.recent_items)
+        recalled = await self._recalled(arranged_messages, host[latest_index], recent_groups)
         context = _ContextDraft(
             request=request,
             settings=self._settings,
-            placed=placed,
-            recent=recent,
+            placed=arranged_messages,
+            recent=recent_groups,
             recalled=recalled,
             summary=stored_window.summary_text,
         )
@@ -136,10 +138,10 @@ class HookContext:
         plan = context.plan(groups)
         if plan is None:
             return context
-        old, latest = groups[: len(plan.evicted)], groups[len(plan.evicted) :]
-        summary = window.extend_lines(stored_window.summary_text, old)
-        await window.keep_summary(self._memory, self._scope, stored_window.summary, summary, old)
-        return context.after(old, latest, summary)
+        old_groups, latest_groups = groups[: len(plan.evicted)], groups[len(plan.evicted) :]
+        summary = window.extend_lines(stored_window.summary_text, old_groups)
+        await window.keep_summary(self._memory, self._scope, stored_window.summary, summary, old_groups)
+        return context.after(old_groups, latest_groups, summary)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,9 +159,9 @@ class _ContextDraft:
     reference: tuple[TurnItem, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        summary, most, recalled = self.summary, self.request.max_input_tokens, self.recalled
-        if most is not None:
-            summary = fit_summary(summary, int(most * SUMMARY_SHARE) * limits.CHARS_PER_TOKEN)
+        summary, max_tokens, recalled = self.summary, self.request.max_input_tokens, self.recalled
+        if max_tokens is not None:
+            summary = fit_summary(summary, int(max_tokens * SUMMARY_SHARE) * limits.CHARS_PER_TOKEN)
         reference = recalled.model_copy(update={"summary": summary})
         roles = {"policy_role": self.settings.policy_role, "reference_role": self.settings.reference_role}
         object.__setattr__(self, "reference", reference_items(reference, **roles))
@@ -171,17 +173,17 @@ class _ContextDraft:
 
     @property
     def is_too_large(self) -> bool:
-        most = self.request.max_input_tokens
-        return most is not None and self.tokens >= most * self.settings.compact_threshold
+        max_tokens = self.request.max_input_tokens
+        return max_tokens is not None and self.tokens >= max_tokens * self.settings.compact_threshold
 
     def plan(self, groups: Sequence[ItemGroup], /) -> CompactionPlan | None:
         """Return which groups leave a context that is too large, or None if none can."""
         assert self.request.max_input_tokens is not None
         # If there is no reference yet, a compaction creates one, and the policy comes with it.
-        policy = 0 if self.reference else len(DATA_POLICY) // limits.CHARS_PER_TOKEN
+        policy_tokens = 0 if self.reference else len(DATA_POLICY) // limits.CHARS_PER_TOKEN
         return plan_compaction(
-            [TurnSize(run=str(place), tokens=group.tokens) for place, group in enumerate(groups)],
-            fixed_tokens=self._fixed + policy,
+            [TurnSize(run=str(index), tokens=group.tokens) for index, group in enumerate(groups)],
+            fixed_tokens=self._fixed + policy_tokens,
             max_tokens=self.request.max_input_tokens,
             threshold=self.settings.compact_threshold,
             # The summary is part of the reference.
@@ -191,20 +193,20 @@ class _ContextDraft:
 
     @property
     def _fixed(self) -> int:
-        own = (
+        message_tokens = (
             _message_tokens(self.placed.system)
             + _message_tokens(self.placed.current)
             + sum(item.tokens for item in self.reference)
         )
-        return own + len(self.request.instructions) // limits.CHARS_PER_TOKEN
+        return message_tokens + len(self.request.instructions) // limits.CHARS_PER_TOKEN
 
     def after(self, old: Sequence[ItemGroup], latest: Sequence[ItemGroup], summary: str, /) -> Self:
         """Return the context after a compaction: the latest groups, with the older ones in the summary."""
         history = self.placed.history
-        first = min((group.first for group in latest if group.first is not None), default=len(history))
+        first_index = min((group.first for group in latest if group.first is not None), default=len(history))
         return replace(
             self,
-            placed=self.placed._replace(history=history[first:]),
+            placed=self.placed._replace(history=history[first_index:]),
             recent=tuple(group for group in latest if group.first is None),
             summary=summary,
             compacted=sum(len(group.items) for group in old),
@@ -212,36 +214,46 @@ class _ContextDraft:
 
     def fitted(self) -> Self:
         """Return the context cut to the limit: recalled memory first, then the host's own texts."""
-        fitted = self
+        fitted_context = self
         for part in (RequestPart.REFERENCE, RequestPart.SYSTEM, RequestPart.CURRENT):
-            if fitted.is_too_large:
-                fitted = fitted.without_excess(part)
-        return fitted
+            if fitted_context.is_too_large:
+                fitted_context = fitted_context.without_excess(part)
+        return fitted_context
 
     def without_excess(self, part: RequestPart, /) -> Self:
         """Return the context with a part cut by the excess, but never below the part's minimum share."""
         assert self.request.max_input_tokens is not None
-        limit = int(self.request.max_input_tokens * self.settings.compact_threshold)
-        before = self.part_tokens(part)
-        room = max(before - (self.tokens - limit) - 1, int(limit * SHARES[part]))
-        shorter = self
+        token_limit = int(self.request.max_input_tokens * self.settings.compact_threshold)
+        tokens_before = self.part_tokens(part)
+        token_room = max(tokens_before - (self.tokens - token_limit) - 1, int(token_limit * SHARES[part]))
+        shorter_context = self
         match part:
             case RequestPart.SYSTEM:
-                shorter = replace(self, placed=self.placed._replace(system=_cut_tokens(self.placed.system, room)))
+                shorter_context = replace(
+                    self, placed=self.placed._replace(system=_cut_tokens(self.placed.system, token_room))
+                )
             case RequestPart.CURRENT:
-                shorter = replace(self, placed=self.placed._replace(current=_cut_tokens(self.placed.current, room)))
+                shorter_context = replace(
+                    self, placed=self.placed._replace(current=_cut_tokens(self.placed.current, token_room))
+                )
             case _:
-                while shorter.part_tokens(part) > room:
-                    recalled = shorter.recalled.shorter()
-                    if recalled is shorter.recalled:
+                while shorter_context.part_tokens(part) > token_room:
+                    recalled = shorter_context.recalled.shorter()
+                    if recalled is shorter_context.recalled:
                         break
-                    shorter = replace(shorter, recalled=recalled)
-        after = shorter.part_tokens(part)
-        if after == before:
-            return shorter
-        chars = limits.CHARS_PER_TOKEN
+                    shorter_context = replace(shorter_context, recalled=recalled)
+        tokens_after = shorter_context.part_tokens(part)
+        if tokens_after == tokens_before:
+            return shorter_context
+        chars_per_token = limits.CHARS_PER_TOKEN
         return replace(
-            shorter, cuts=(*self.cuts, PartCut(part=part, bytes_before=before * chars, bytes_after=after * chars))
+            shorter_context,
+            cuts=(
+                *self.cuts,
+                PartCut(
+                    part=part, bytes_before=tokens_before * chars_per_token, bytes_after=tokens_after * chars_per_token
+                ),
+            ),
         )
 
     def part_tokens(self, part: RequestPart, /) -> int:
@@ -256,17 +268,17 @@ class _ContextDraft:
 
     def report(self, form: MessageForm, /) -> BeforeTurnReport:
         """Return the messages to send."""
-        recent: list[TurnItem] = [item for group in self.recent for item in group.items]
+        recent_items: list[TurnItem] = [item for group in self.recent for item in group.items]
         messages = [message.raw for message in self.placed.system]
-        messages += write_items((*self.reference, *recent), form)
+        messages += write_items((*self.reference, *recent_items), form)
         messages += [message.raw for message in (*self.placed.history, *self.placed.current)]
         return BeforeTurnReport(
-            state=HookState.APPLIED if self.reference or recent else HookState.EMPTY,
+            state=HookState.APPLIED if self.reference or recent_items else HookState.EMPTY,
             messages=messages,
-            recalled_fact_ids=tuple(one.id for one in self.recalled.facts),
-            recalled_insight_ids=tuple(one.id for one in self.recalled.insights),
-            recalled_message_ids=tuple(one.id for one in self.recalled.chunks),
-            recent_items=len(recent),
+            recalled_fact_ids=tuple(fact.id for fact in self.recalled.facts),
+            recalled_insight_ids=tuple(insight.id for insight in self.recalled.insights),
+            recalled_message_ids=tuple(chunk.id for chunk in self.recalled.chunks),
+            recent_items=len(recent_items),
             context_tokens=self.tokens,
             compacted=self.compacted,
             cuts=self.cuts,
@@ -279,9 +291,9 @@ def _message_tokens(messages: Sequence[HostMessage]) -> int:
 
 def _cut_tokens(messages: Sequence[HostMessage], room: int) -> tuple[HostMessage, ...]:
     """Return the messages with their texts cut, so that together with everything else they take about `room` tokens."""
-    texts = sum(text_bytes(text) for message in messages for item in message.items for text in item.texts)
-    fixed = _message_tokens(messages) * limits.CHARS_PER_TOKEN - texts
-    return cut_host_messages(messages, room * limits.CHARS_PER_TOKEN - fixed)
+    text_size = sum(text_bytes(text) for message in messages for item in message.items for text in item.texts)
+    fixed_size = _message_tokens(messages) * limits.CHARS_PER_TOKEN - text_size
+    return cut_host_messages(messages, room * limits.CHARS_PER_TOKEN - fixed_size)
 
 
 def _is_ours(message: HostMessage) -> bool:
@@ -302,8 +314,8 @@ class HookLatency(Value):
 
     def observed(self, ms: int, /) -> "HookLatency":
         """Return the latency with one more call."""
-        name = next(name for name, end in BUCKETS if end is None or ms < end)
-        buckets = self.buckets | {name: self.buckets[name] + 1}
+        bucket_name = next(bucket_name for bucket_name, bucket_end in BUCKETS if bucket_end is None or ms < bucket_end)
+        buckets = self.buckets | {bucket_name: self.buckets[bucket_name] + 1}
         return HookLatency(buckets=buckets, sum_ms=self.sum_ms + ms, last_ms=ms, count=self.count + 1)
 
 
@@ -363,7 +375,7 @@ def figures_of(metrics: HookMetrics, /) -> Iterator[SurfaceFigure]:
             yield SurfaceFigure(name, TEXTS[name], value)
             continue
         # A Prometheus bucket includes its upper bound, and these are whole milliseconds.
-        bounds = (f"{end - 1}" if end is not None else "+Inf" for _, end in BUCKETS)
+        bounds = (f"{bucket_end - 1}" if bucket_end is not None else "+Inf" for _, bucket_end in BUCKETS)
         counts = accumulate(value.buckets[bucket] for bucket, _ in BUCKETS)
         yield SurfaceFigure(name, TEXTS[name], value.sum_ms, tuple(zip(bounds, counts, strict=True)))
 
@@ -385,18 +397,18 @@ class TurnRecord:
     ) -> AfterTurnReport:
         """Store the items from the user's latest message on, and the answer. Earlier items are already known."""
         items = turn_items(messages, reply)
-        delta = window.delta_of(items, turn_id=request.turn_id, speaker=request.user_id)
-        if delta is None:
+        turn_delta = window.delta_of(items, turn_id=request.turn_id, speaker=request.user_id)
+        if turn_delta is None:
             return AfterTurnReport(state=HookState.EMPTY)
-        committed, is_recovered = await self._committed(delta)
-        is_known = committed.session_commit is CommitStatus.DUPLICATE
-        source, decisions = await self._learned(items, committed, is_known=is_known)
-        await self._settled(committed)
+        commit_report, is_recovered = await self._committed(turn_delta)
+        is_known = commit_report.session_commit is CommitStatus.DUPLICATE
+        fact_source, decisions = await self._learned(items, commit_report, is_known=is_known)
+        await self._settled(commit_report)
         return AfterTurnReport(
             state=HookState.DUPLICATE if is_known else HookState.APPLIED,
-            turn=committed.turn_id,
-            messages=len(committed.message_ids),
-            source=source,
+            turn=commit_report.turn_id,
+            messages=len(commit_report.message_ids),
+            source=fact_source,
             facts=decisions,
             recovered=is_recovered,
         )
@@ -426,18 +438,18 @@ class TurnRecord:
         except (LimitExceeded, StoreBudgetExceeded):
             await self.maintained()
         try:
-            committed = await memory.after(delta)
+            commit_report = await memory.after(delta)
         except (LimitExceeded, StoreBudgetExceeded):
             self._counting.add("memory_maintenance_recovery_fail_total")
             raise
         self._counting.add("memory_maintenance_recovery_total")
-        return committed, True
+        return commit_report, True
 
     async def _learned(
         self, items: Sequence[TurnItem], committed: MemoryFinalizeTurnReport, *, is_known: bool
     ) -> tuple[FactSource, tuple[WriteDecision, ...]]:
         """Propose the facts of the turn once; a repeated turn does not call the model again."""
-        source, facts, deleted = FactSource.RULES, marked_facts(items), tuple[TurnFact, ...]()
+        fact_source, learned_facts, deleted_facts = FactSource.RULES, marked_facts(items), tuple[TurnFact, ...]()
         if self._model is not None and not is_known:
             standing_facts = await self._standing()
             try:
@@ -446,10 +458,10 @@ class TurnRecord:
                 key = error.key if isinstance(error, ElytronError) else "timeout"
                 logger.warning("the model extracted no facts; rules were used instead", extra={"error_key": key})
             else:
-                deleted_ids = {name.strip().casefold() for name in answer.deleted_fact_ids}
-                source, facts = FactSource.MODEL, merge_facts(facts, told_facts(answer))
-                deleted = tuple(fact for fact in standing_facts if fact.fact_id.casefold() in deleted_ids)
-        return source, await self._proposed(facts, deleted, committed)
+                deleted_ids = {fact_id.strip().casefold() for fact_id in answer.deleted_fact_ids}
+                fact_source, learned_facts = FactSource.MODEL, merge_facts(learned_facts, told_facts(answer))
+                deleted_facts = tuple(fact for fact in standing_facts if fact.fact_id.casefold() in deleted_ids)
+        return fact_source, await self._proposed(learned_facts, deleted_facts, committed)
 
     async def _extract_facts(
         self, model: ChatModel, items: Sequence[TurnItem], facts: Sequence[TurnFact]
@@ -464,22 +476,22 @@ class TurnRecord:
     async def _proposed(
         self, facts: Sequence[TurnFact], deleted: Sequence[TurnFact], committed: MemoryFinalizeTurnReport
     ) -> tuple[WriteDecision, ...]:
-        at, cited = self._clock.now(), committed.message_ids[:1]
-        drafts: list[FactDraft] = [deletion_of(fact, at=at, citations=cited) for fact in deleted]
+        at, cited_ids = self._clock.now(), committed.message_ids[:1]
+        drafts: list[FactDraft] = [deletion_of(fact, at=at, citations=cited_ids) for fact in deleted]
         drafts += [
-            draft_of(fact, at=at, citations=cited, l1_days=self._settings.l1_days, l2_days=self._settings.l2_days)
+            draft_of(fact, at=at, citations=cited_ids, l1_days=self._settings.l1_days, l2_days=self._settings.l2_days)
             for fact in facts
         ]
         if not drafts:
             return ()
-        name = f"{committed.conversation}\n{committed.host_turn_id}"
-        write = MemoryWriteRequest(
+        turn_name = f"{committed.conversation}\n{committed.host_turn_id}"
+        write_request = MemoryWriteRequest(
             scope=self._scope,
             write=LongTermExtraction(facts=tuple(drafts)),
-            idempotency_key=f"hooks.{hashlib.sha256(name.encode()).hexdigest()}",
+            idempotency_key=f"hooks.{hashlib.sha256(turn_name.encode()).hexdigest()}",
         )
         try:
-            report = await self._memory.write(write)
+            report = await self._memory.write(write_request)
         except IdempotencyConflict:  # the facts of this turn are stored as they were extracted then
             return ()
         return () if report.duplicated else report.decisions
@@ -487,13 +499,20 @@ class TurnRecord:
     async def _standing(self, fact_id: str | None = None) -> tuple[TurnFact, ...]:
         """Return the current facts, optionally only those with an id."""
         entries = await fact_entries(self._memory, self._scope)
-        standing = [one.fact for one in rank_facts(entries, "", at=self._clock.now())]
-        return tuple(fact for fact in standing if fact_id is None or fact.fact_id.casefold() == fact_id.casefold())
+        standing_facts = [ranked_fact.fact for ranked_fact in rank_facts(entries, "", at=self._clock.now())]
+        return tuple(
+            fact for fact in standing_facts if fact_id is None or fact.fact_id.casefold() == fact_id.casefold()
+        )
 
     async def _settled(self, committed: MemoryFinalizeTurnReport) -> None:
         """Summarise old turns each time as many turns were stored as a context holds."""
-        every = self._settings.recent_items
-        if committed.changed and committed.turn_id is not None and every and not sequence_of(committed.turn_id) % every:
+        summary_interval = self._settings.recent_items
+        if (
+            committed.changed
+            and committed.turn_id is not None
+            and summary_interval
+            and not sequence_of(committed.turn_id) % summary_interval
+        ):
             await self._summed_up()
 
     async def _summed_up(self) -> None:
@@ -502,16 +521,16 @@ class TurnRecord:
         if sum(len(group.items) for group in stored_window.groups) <= 2 * self._settings.recent_items:
             return
         recent_count = len(stored_window.recent(frozenset(), limit=self._settings.recent_items))
-        old = stored_window.groups[: len(stored_window.groups) - recent_count]
-        text = window.extend_lines(stored_window.summary_text, old)
-        await window.keep_summary(self._memory, self._scope, stored_window.summary, text, old)
+        old_groups = stored_window.groups[: len(stored_window.groups) - recent_count]
+        text = window.extend_lines(stored_window.summary_text, old_groups)
+        await window.keep_summary(self._memory, self._scope, stored_window.summary, text, old_groups)
 
 
 def turn_items(messages: Sequence[HostMessage], reply: Sequence[TurnItem], /) -> tuple[TurnItem, ...]:
     """Return the items of the turn itself: from the user's latest message on, then those the answer adds."""
-    latest = latest_user(messages)
-    if latest is None:
+    latest_index = latest_user(messages)
+    if latest_index is None:
         return ()
-    own = [item for message in messages[latest:] for item in message.items]
-    tail = {item.identity for item in own[1:]}
-    return (*own, *(item for item in reply if item.identity not in tail))
+    own_items = [item for message in messages[latest_index:] for item in message.items]
+    later_identities = {item.identity for item in own_items[1:]}
+    return (*own_items, *(item for item in reply if item.identity not in later_identities))

@@ -90,12 +90,12 @@ class TurnHooks:
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
-        own = memory.context if isinstance(memory, MemoryRuntime) else None
+        runtime_context = memory.context if isinstance(memory, MemoryRuntime) else None
         self._settings = settings if isinstance(settings, HookSettings) else HookSettings.read(settings or {})
         self._secret = session_secret
         self._admits = admits
-        self._clock = clock or (own.clock if own is not None else SystemClock())
-        self._ids = ids or (own.ids if own is not None else RandomIds(self._clock))
+        self._clock = clock or (runtime_context.clock if runtime_context is not None else SystemClock())
+        self._ids = ids or (runtime_context.ids if runtime_context is not None else RandomIds(self._clock))
         self._memory = memory
         self._memories = self._of_credentials(memory)
         self._counting = HookCounts()
@@ -170,25 +170,25 @@ class TurnHooks:
     async def before_turn(self, request: BeforeTurn, /) -> BeforeTurnReport:
         """Return the messages to send, with recalled memory added. Raises TurnInvalid, InvalidInput."""
         scope = self._scope(request)
-        host = read_messages(request.current_input)
-        if not host:
+        host_messages = read_messages(request.current_input)
+        if not host_messages:
             raise TurnInvalid(code=TurnCode.CURRENT_INPUT_REQUIRED, field="current_input", problem="is required")
-        unchanged: list[Json] = [message.raw for message in host]
-        state = self._gate(request)
-        if state is not None:
-            return BeforeTurnReport(state=state, messages=unchanged)
-        began = self._clock.now()
+        unchanged_messages: list[Json] = [message.raw for message in host_messages]
+        gate_state = self._gate(request)
+        if gate_state is not None:
+            return BeforeTurnReport(state=gate_state, messages=unchanged_messages)
+        start_ms = self._clock.now()
         self._counting.add("memory_before_turn_total")
         try:
             deadline = TurnDeadline.after(self._settings.recall_timeout_seconds)
-            report = await deadline.run_within(lambda: self._applied(scope, host, request))
+            report = await deadline.run_within(lambda: self._applied(scope, host_messages, request))
         except NotFound:  # the session is still empty
-            report = BeforeTurnReport(state=HookState.EMPTY, messages=unchanged)
+            report = BeforeTurnReport(state=HookState.EMPTY, messages=unchanged_messages)
         except (ElytronError, TimeoutError) as error:
             failure = self._failed("memory_before_turn_fail_total", error)
-            report = BeforeTurnReport(state=HookState.FAILED, messages=unchanged, failure=failure)
+            report = BeforeTurnReport(state=HookState.FAILED, messages=unchanged_messages, failure=failure)
         finally:
-            self._counting.took("memory_before_latency_ms", self._clock.now() - began)
+            self._counting.took("memory_before_latency_ms", self._clock.now() - start_ms)
         self._counting.add("memory_recall_fact_count", len(report.recalled_fact_ids))
         return report
 
@@ -202,11 +202,11 @@ class TurnHooks:
         Raises TurnInvalid, InvalidInput.
         """
         scope = self._scope(request)
-        state = self._gate(request)
-        if state is not None:
-            return AfterTurnReport(state=state)
+        gate_state = self._gate(request)
+        if gate_state is not None:
+            return AfterTurnReport(state=gate_state)
         messages, reply = read_messages(request.input_items), reply_of(request.output_items)
-        began = self._clock.now()
+        start_ms = self._clock.now()
         self._counting.add("memory_after_turn_total")
         try:
             async with self._memory_for(request) as memory:
@@ -216,7 +216,7 @@ class TurnHooks:
             failure = self._failed("memory_after_turn_fail_total", error)
             return AfterTurnReport(state=HookState.FAILED, failure=failure)
         finally:
-            self._counting.took("memory_after_latency_ms", self._clock.now() - began)
+            self._counting.took("memory_after_latency_ms", self._clock.now() - start_ms)
 
     async def maintain(
         self, *, session_id: str | None = None, conversation: str | None = None, credential: str | None = None
@@ -267,12 +267,12 @@ class TurnHooks:
         settings = self._settings
         if not settings.enable_memory:
             return None
-        is_apart = settings.memory_storage is StorageKind.MCP
-        if is_apart and memory is not None:
+        is_mcp_storage = settings.memory_storage is StorageKind.MCP
+        if is_mcp_storage and memory is not None:
             raise InvalidInput(field="memory", problem="must be omitted: memory_storage mcp opens its own")
-        if not is_apart and memory is None:
+        if not is_mcp_storage and memory is None:
             raise InvalidInput(field="memory", problem="is required: open one, or set memory_storage to mcp")
-        return CredentialMemories(settings.storage_url, clock=self._clock, ids=self._ids) if is_apart else None
+        return CredentialMemories(settings.storage_url, clock=self._clock, ids=self._ids) if is_mcp_storage else None
 
     @asynccontextmanager
     async def _record(
@@ -303,10 +303,10 @@ class TurnHooks:
         if session_id is not None:
             space = space_of(project, checked_session(session_id))
             return Scope(space=space, project=project, conversation=conversation)
-        own = None if self._memory is None else self._memory.scope
-        if own is None:
+        memory_scope = None if self._memory is None else self._memory.scope
+        if memory_scope is None:
             raise TurnInvalid(code=TurnCode.SESSION_ID_REQUIRED, field="session_id", problem="is required")
-        return own if conversation is None else own.model_copy(update={"conversation": conversation})
+        return memory_scope if conversation is None else memory_scope.model_copy(update={"conversation": conversation})
 
     def _failed(self, counter: str, error: ElytronError | TimeoutError) -> str:
         """Count and log a failure, and return its key. Re-raises the error if the settings say so."""

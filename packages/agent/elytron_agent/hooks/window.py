@@ -123,8 +123,8 @@ def reference_items(reference: TurnReference, /, *, policy_role: str, reference_
     """Return the policy and the data, or nothing if the reference is empty."""
     if reference.is_empty:
         return ()
-    data = fence.fence_data(_reference_fields(reference))
-    return _text_item(policy_role, DATA_POLICY), _text_item(reference_role, data)
+    fenced_reference = fence.fence_data(_reference_fields(reference))
+    return _text_item(policy_role, DATA_POLICY), _text_item(reference_role, fenced_reference)
 
 
 def is_policy(item: TurnItem, /) -> bool:
@@ -142,8 +142,8 @@ def without_reference(items: Iterable[TurnItem], /) -> tuple[TurnItem, ...]:
 
     A message that becomes empty is dropped.
     """
-    clean = (_clean_item(item) for item in items if not (is_policy(item) or is_reference(item)))
-    return tuple(item for item in clean if item is not None)
+    clean_items = (_clean_item(item) for item in items if not (is_policy(item) or is_reference(item)))
+    return tuple(item for item in clean_items if item is not None)
 
 
 def _clean_item(item: TurnItem) -> TurnItem | None:
@@ -152,8 +152,10 @@ def _clean_item(item: TurnItem) -> TurnItem | None:
     if item.type != MESSAGE:
         return item.model_copy(update={"output": strip_own_output(item.output).text})
     parts = tuple(part.model_copy(update={"text": strip_own_output(part.text).text}) for part in item.content)
-    content = tuple(part for part, old in zip(parts, item.content, strict=True) if part.text or not old.text)
-    return item.model_copy(update={"content": content}) if content else None
+    kept_parts = tuple(
+        part for part, old_part in zip(parts, item.content, strict=True) if part.text or not old_part.text
+    )
+    return item.model_copy(update={"content": kept_parts}) if kept_parts else None
 
 
 def _text_item(role: str, text: str) -> TurnItem:
@@ -213,11 +215,11 @@ class HookWindow(Value):
         Calls come only with their results.
         """
         groups: list[ItemGroup] = []
-        room = limit
+        free_count = limit
         for group in reversed(self.groups):
             items = paired_items(item for item in group.items if item.identity not in host_identities)
-            room -= len(items)
-            if room < 0:
+            free_count -= len(items)
+            if free_count < 0:
                 break
             if items:
                 groups.append(group.model_copy(update={"items": items}))
@@ -237,16 +239,16 @@ def extend_lines(summary: str, groups: Iterable[ItemGroup], /) -> str:
 
 def groups_of(messages: Sequence[HostMessage], stored_groups: Sequence[ItemGroup], /) -> tuple[ItemGroup, ...]:
     """Return a host's messages in groups, each with the sequence of its turn if the memory knows it."""
-    places: list[int] = []
-    for place, message in enumerate(messages):
-        begins = message.role == "user" or not places
-        places.append(place if begins else places[-1])
-    sequences = {group.items[0].identity: group.sequence for group in stored_groups if group.items}
+    group_starts: list[int] = []
+    for index, message in enumerate(messages):
+        begins_group = message.role == "user" or not group_starts
+        group_starts.append(index if begins_group else group_starts[-1])
+    sequences_by_identity = {group.items[0].identity: group.sequence for group in stored_groups if group.items}
     groups: list[ItemGroup] = []
-    for first, numbered in groupby(range(len(messages)), key=places.__getitem__):
-        items = tuple(item for place in numbered for item in messages[place].items)
-        sequence = sequences.get(items[0].identity) if items else None
-        groups.append(ItemGroup(items=items, first=first, sequence=sequence))
+    for group_start, message_indices in groupby(range(len(messages)), key=group_starts.__getitem__):
+        items = tuple(item for index in message_indices for item in messages[index].items)
+        sequence = sequences_by_identity.get(items[0].identity) if items else None
+        groups.append(ItemGroup(items=items, first=group_start, sequence=sequence))
     return tuple(groups)
 
 
@@ -259,21 +261,21 @@ async def read_window(memory: MemoryFace, scope: Scope, /, *, turns: int) -> Hoo
     if not ledger.turns:
         return HookWindow()
     summary = (await memory.read_continuity(ContinuityRequest(scope=scope))).summary
-    before = ledger.turns[0] if len(ledger.turns) > turns else None
+    turn_before = ledger.turns[0] if len(ledger.turns) > turns else None
     transcript = await memory.replay_transcript(
         MemoryTranscriptReplayRequest(
             scope=scope,
             view=TranscriptReplayView.HOST_UI,
             limit=turns,
-            cursor=f"{before.sequence}:{before.id}" if before is not None else None,
+            cursor=f"{turn_before.sequence}:{turn_before.id}" if turn_before is not None else None,
         )
     )
     views = {turn.id: turn for turn in transcript.slice.turns}
-    covered = summary.through_sequence if summary is not None else 0
+    covered_sequence = summary.through_sequence if summary is not None else 0
     groups = [
         ItemGroup(items=_stored_items(turn, views.get(turn.id)), sequence=turn.sequence)
         for turn in ledger.turns[-turns:]
-        if turn.sequence > covered and turn.lifecycle is TurnLifecycle.ACTIVE
+        if turn.sequence > covered_sequence and turn.lifecycle is TurnLifecycle.ACTIVE
     ]
     return HookWindow(groups=tuple(group for group in groups if group.items), summary=summary)
 
@@ -282,13 +284,15 @@ async def keep_summary(
     memory: MemoryFace, scope: Scope, earlier_summary: SessionSummary | None, text: str, cut: Sequence[ItemGroup], /
 ) -> None:
     """Store the summary of all turns up to the last of `cut`, or nothing if the memory knows none of them."""
-    covered = earlier_summary.through_sequence if earlier_summary is not None else 0
-    new = [group for group in cut if group.sequence is not None and group.sequence > covered]
-    if not new or similarity.is_blank(text):
+    covered_sequence = earlier_summary.through_sequence if earlier_summary is not None else 0
+    new_groups = [group for group in cut if group.sequence is not None and group.sequence > covered_sequence]
+    if not new_groups or similarity.is_blank(text):
         return
-    messages = (earlier_summary.messages if earlier_summary is not None else 0) + sum(len(group.items) for group in new)
-    through = max(group.sequence or 0 for group in new)
-    draft = SummaryDraft(text=text, messages=messages, through_sequence=through)
+    message_count = (earlier_summary.messages if earlier_summary is not None else 0) + sum(
+        len(group.items) for group in new_groups
+    )
+    last_sequence = max(group.sequence or 0 for group in new_groups)
+    draft = SummaryDraft(text=text, messages=message_count, through_sequence=last_sequence)
     await memory.write(MemoryWriteRequest(scope=scope, write=SummaryWrite(summary=draft)))
 
 
@@ -302,9 +306,9 @@ def delta_of(items: Iterable[TurnItem], /, *, turn_id: str, speaker: str | None)
     ]
     if not any(item.words.strip() or item.type != MESSAGE or item.content for item in evidence_items):
         return None
-    name = speaker if speaker and is_name(speaker) and not is_role_name(speaker) else None
+    speaker_name = speaker if speaker and is_name(speaker) and not is_role_name(speaker) else None
     try:
-        return _turn_delta(evidence_items, turn_id, name)
+        return _turn_delta(evidence_items, turn_id, speaker_name)
     except ValidationError as error:
         raise invalid_input(error) from None
 
@@ -342,16 +346,18 @@ def _used_tools(items: Sequence[TurnItem]) -> list[tuple[str, str]]:
 def _item_attributes(items: Sequence[TurnItem]) -> list[MessageAttribute]:
     """Return, in pieces, the details of items that their messages cannot express. Too large items are skipped."""
     attributes: list[MessageAttribute] = []
-    for part, item in enumerate(items):
-        detail = _beside_words(item)
-        if detail is None:
+    for item_index, item in enumerate(items):
+        item_detail = _beside_words(item)
+        if item_detail is None:
             continue
-        pieces = [detail[start : start + ATTRIBUTE_CHARS] for start in range(0, len(detail), ATTRIBUTE_CHARS)]
+        pieces = [item_detail[start : start + ATTRIBUTE_CHARS] for start in range(0, len(item_detail), ATTRIBUTE_CHARS)]
         if len(pieces) > ITEM_DETAIL_PIECES or len(attributes) + len(pieces) > ITEM_DETAILS:
             continue
         attributes += [
-            MessageAttribute(key=f"{KEY}.{number}", value=piece, part=part, visibility=HostRefVisibility.HOST_UI)
-            for number, piece in enumerate(pieces)
+            MessageAttribute(
+                key=f"{KEY}.{piece_number}", value=piece, part=item_index, visibility=HostRefVisibility.HOST_UI
+            )
+            for piece_number, piece in enumerate(pieces)
         ]
     return attributes
 
@@ -364,8 +370,10 @@ def _beside_words(item: TurnItem) -> str | None:
         return _json_text(item.model_dump(exclude_defaults=True))
     if len(item.content) == 1 and item.texts:
         return None
-    single = len(item.texts) == 1
-    parts = [part.model_dump(exclude_defaults=True, exclude={"text"} if single else None) for part in item.content]
+    has_single_text = len(item.texts) == 1
+    parts = [
+        part.model_dump(exclude_defaults=True, exclude={"text"} if has_single_text else None) for part in item.content
+    ]
     return _json_text({"role": item.role, "content": parts})
 
 
@@ -376,17 +384,17 @@ def _stored_items(turn: LedgerTurn, view: RedactedTranscriptTurn | None) -> tupl
     # Tool results are missing from the view for hosts and come from the ledger, but only if the turn lost no message.
     is_whole = len(turn.messages) == len(view.messages)
     items: list[TurnItem] = []
-    for place, message in enumerate(view.messages):
-        ledger_message = turn.messages[place] if is_whole else None
+    for index, message in enumerate(view.messages):
+        ledger_message = turn.messages[index] if is_whole else None
         text = message.text if message.text is not None else ledger_message.text if ledger_message is not None else None
         if text is None or (ledger_message is not None and ledger_message.forgotten):
             continue
-        beside = "".join(
-            str(one.value)
-            for one in sorted(message.attributes, key=lambda one: one.key)
-            if one.key.startswith(f"{KEY}.")
+        detail_text = "".join(
+            str(attribute.value)
+            for attribute in sorted(message.attributes, key=lambda attribute: attribute.key)
+            if attribute.key.startswith(f"{KEY}.")
         )
-        item = _restored_item(message.role, text, beside)
+        item = _restored_item(message.role, text, detail_text)
         if item is not None:
             items.append(item)
     return paired_items(items)

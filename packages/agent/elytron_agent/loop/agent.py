@@ -93,7 +93,7 @@ class Agent:
         scope = Scope.model_validate(memory.scope.model_dump() | {"agent": name, "conversation": name})
         host_tools, self._home, records = tuple(tools), journal, journal_of(memory, journal)
         self.subagents = SubagentRepository(records, agent=name)
-        own = _own_tools(self.set_preferences, None if purpose else self.subagents, web_search)
+        own_tools = _own_tools(self.set_preferences, None if purpose else self.subagents, web_search)
         view = AgentMemoryView.of(memory, agent=name if memory_mode is MemoryMode.OWN else None, blocks=blocks)
         self._journal = RunJournal(memory, records, scope, agent=name, by=self._ids.new())
         self._thread = AgentThread(self._journal, name, self._clock, self.settings.lease_seconds)
@@ -113,7 +113,7 @@ class Agent:
             settings=self.settings,
             view=view,
             strategy=strategy,
-            tools=tuple(by_name([*own, *host_tools]).values()),
+            tools=tuple(by_name([*own_tools, *host_tools]).values()),
             host_tools=frozenset(tool.name for tool in host_tools),
             approver=HostApprover(approve, host_tools),
             clock=self._clock,
@@ -152,10 +152,10 @@ class Agent:
         errors.
         """
         check_input(self.settings, text, images, opening=opening)
-        words = RunWords(run_id, text, images)
+        run_words = RunWords(run_id, text, images)
         async with self._queued(), self._thread.renewed():
             while True:
-                saved = await known_run(self._journal, words, is_stored=store)
+                saved = await known_run(self._journal, run_words, is_stored=store)
                 async with aclosing(self._settled()) as events:
                     async for event in events:
                         yield event
@@ -167,7 +167,7 @@ class Agent:
                     raise Conflict(what=_MOVED, expected=0, found=self._thread.version)
                 deadline = self._deadline()
                 new_input = partial(input_of, is_stored=store, schedule=schedule, opening=opening)
-                record = saved or RunRecord(input=await new_input(self._parts, words, deadline))
+                record = saved or RunRecord(input=await new_input(self._parts, run_words, deadline))
                 try:
                     await (
                         self._thread.begin(record.input, is_known=saved is not None) if store else self._thread.hold()
@@ -185,12 +185,12 @@ class Agent:
 
     async def say(self, text: str, /, *, images: Sequence[str] = (), run_id: str | None = None) -> RunEnded:
         """Run a turn and return its end, for callers that show no steps."""
-        ended: RunEnded | None = None
+        run_end: RunEnded | None = None
         async with aclosing(self.run(text, images=images, run_id=run_id)) as events:
             async for event in events:
-                ended = event if isinstance(event, RunEnded) else ended
-        assert ended is not None
-        return ended
+                run_end = event if isinstance(event, RunEnded) else run_end
+        assert run_end is not None
+        return run_end
 
     async def resume(self) -> AsyncGenerator[AgentEvent]:
         """Resume an interrupted run and yield its events; yield nothing if there is none."""
@@ -330,9 +330,9 @@ class Agent:
         while True:
             try:
                 await self._thread.settle()
-                if (run := self._thread.head.open) is None:
+                if (open_run := self._thread.head.open) is None:
                     return None
-                record = await self._journal.load(run)
+                record = await self._journal.load(open_run)
                 if record is not None:
                     await self._thread.hold()
                     return record
@@ -358,6 +358,6 @@ def _own_tools(
     subagents: SubagentRepository | None,
     web_search: WebSearch | None,
 ) -> list[Tool]:
-    own = [done_tool(), preference_tool(set_preferences)]
-    own += [web_search_tool(web_search)] if web_search is not None else []
-    return own + ([subagent_tool(subagents)] if subagents is not None else [])
+    own_tools = [done_tool(), preference_tool(set_preferences)]
+    own_tools += [web_search_tool(web_search)] if web_search is not None else []
+    return own_tools + ([subagent_tool(subagents)] if subagents is not None else [])

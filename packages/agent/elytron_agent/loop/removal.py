@@ -58,7 +58,7 @@ class RemovalPlan:
         Anything that only an `earlier` plan contains was erased meanwhile and counts too.
         """
         plans = (self,) if earlier is None else (self, earlier)
-        documents = {place for plan in plans for place in (*plan.records, *plan.blocks)}
+        documents = {document_place for plan in plans for document_place in (*plan.records, *plan.blocks)}
         memories = {memory_id for plan in plans for memory_id in plan.memories}
         return AgentRemoval(agents=self.agents, records=len(documents), memories=len(memories), dry_run=dry_run)
 
@@ -107,15 +107,15 @@ class ThreadRemoval:
         """Return what deleting the agent would erase now. Raises NotFound if there is no such agent."""
         agents = await self.with_subagents(name)
         runs = await self.runs_of(frozenset(agents))
-        namespaces = [space for agent in agents for space in _namespaces_of(agent)]
-        records = [record for space in (*runs, *namespaces) async for record in self.records.below(space)]
+        namespaces = [namespace for agent in agents for namespace in _namespaces_of(agent)]
+        records = [record for namespace in (*runs, *namespaces) async for record in self.records.below(namespace)]
         owners = [*agents, *([None] if shared is SharedMemory.ERASED else [])]
         blocks = [block for agent in owners async for block in self.blocks_of(agent)]
         memories = [memory for agent in owners async for memory in self.memories_of(agent)]
         if not records and not blocks and not memories:
             raise NotFound(what="agent", name=name)
-        places = {(record.namespace, record.key): record for record in records}
-        return RemovalPlan(tuple(agents), places, frozenset(blocks), frozenset(memories))
+        records_by_place = {(record.namespace, record.key): record for record in records}
+        return RemovalPlan(tuple(agents), records_by_place, frozenset(blocks), frozenset(memories))
 
     async def carry_out(self, plan: RemovalPlan, /) -> None:
         """Erase everything that a plan contains."""
@@ -125,19 +125,23 @@ class ThreadRemoval:
 
     async def with_subagents(self, name: str) -> list[str]:
         """Return the agent and all agents below it."""
-        head = await ImportedShell(self.records, name).get(HEAD)
-        of_file: list[str] = head["agents"] if head is not None else []
-        agents = list(dict.fromkeys((name, *of_file)))
+        import_head = await ImportedShell(self.records, name).get(HEAD)
+        file_agents: list[str] = import_head["agents"] if import_head is not None else []
+        agents = list(dict.fromkeys((name, *file_agents)))
         # The list grows during the loop, because subagents may have subagents.
         for agent in agents:
-            below = await SubagentRepository(self.records, agent=agent).list()
-            agents += [each for sub in below if (each := f"{agent}/{sub.name}") not in agents]
+            subagents = await SubagentRepository(self.records, agent=agent).list()
+            agents += [
+                subagent_name for subagent in subagents if (subagent_name := f"{agent}/{subagent.name}") not in agents
+            ]
         return agents
 
     async def runs_of(self, agents: frozenset[str]) -> list[tuple[str, ...]]:
         """Return the namespaces of the runs of these agents."""
-        runs = {each.namespace async for each in self.records.below() if each.namespace[0].startswith(_RUNS)}
-        return [run for run in sorted(runs) if run[-1] in agents]
+        run_namespaces = {
+            record.namespace async for record in self.records.below() if record.namespace[0].startswith(_RUNS)
+        }
+        return [run_namespace for run_namespace in sorted(run_namespaces) if run_namespace[-1] in agents]
 
     async def blocks_of(self, agent: str | None) -> AsyncIterator[str]:
         """Yield the ids of an agent's own blocks, or of the shared blocks for None."""
@@ -163,8 +167,10 @@ class ThreadRemoval:
 
         For None, yield those of the archive that agents share.
         """
-        archive = ArchivalMemory(self._memory, agent=agent).conversation
-        async for memory_id in self.memories_in(*((archive,) if agent is None else (agent, archive))):
+        archive_conversation = ArchivalMemory(self._memory, agent=agent).conversation
+        async for memory_id in self.memories_in(
+            *((archive_conversation,) if agent is None else (agent, archive_conversation))
+        ):
             yield memory_id
 
     async def memories_in(self, *conversations: str) -> AsyncIterator[str]:
@@ -190,5 +196,5 @@ class ThreadRemoval:
     async def erase(self, ids: list[str]) -> None:
         """Erase memories by id."""
         for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
-            some = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
-            await self._memory.erase(MemoryEraseRequest(scope=self._scope, ids=some, reason=self._reason))
+            id_batch = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
+            await self._memory.erase(MemoryEraseRequest(scope=self._scope, ids=id_batch, reason=self._reason))

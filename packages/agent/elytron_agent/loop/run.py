@@ -140,10 +140,10 @@ class AgentRun:
 
     async def events(self) -> AsyncGenerator[AgentEvent]:
         """Yield events until the run is over."""
-        readers = frozenset(name for name, tool in self.tools.items() if tool.read_only)
-        budget, handed = self.agent.settings.budget, self.agent.client.names
+        reading_tools = frozenset(name for name, tool in self.tools.items() if tool.read_only)
+        budget, client_tools = self.agent.settings.budget, self.agent.client.names
         while True:
-            action = next_action(self.record, budget, readers=readers, handed=handed)
+            action = next_action(self.record, budget, readers=reading_tools, handed=client_tools)
             if action.doing is not NextDoing.END and self.deadline.is_over:
                 action = NextAction(NextDoing.END, StopReason.SECONDS)
             match action.doing:
@@ -207,8 +207,8 @@ class AgentRun:
         request = await self._assembled(context)
         if request.cuts:
             await self._count(request)
-            async with aclosing(self._fit(context)) as fitting:
-                async for event in fitting:
+            async with aclosing(self._fit(context)) as fit_events:
+                async for event in fit_events:
                     yield event
             if self.end is not None:
                 return
@@ -234,9 +234,9 @@ class AgentRun:
                 yield step
                 return
             # The last reply is stored together with the end of the run.
-            ended = await self.ended(action.reason)
+            run_end = await self.ended(action.reason)
             yield step
-            yield ended
+            yield run_end
             return
         async with aclosing(self._failed(request.size)) as events:
             async for event in events:
@@ -244,10 +244,10 @@ class AgentRun:
 
     async def _failed(self, size: int) -> AsyncGenerator[AgentEvent]:
         """Prepare another attempt, with a shorter request if it was too long, or end the run."""
-        failed, step = self.model.failed, len(self.record.replies) + 1
+        model_failure, step = self.model.failed, len(self.record.replies) + 1
         if self.model.has_spoken:
-            yield AnswerDropped(step=step, reason=failed.reason.value if failed is not None else "time")
-        if failed is not None and failed.reason is FailureReason.CONTEXT_TOO_LONG:
+            yield AnswerDropped(step=step, reason=model_failure.reason.value if model_failure is not None else "time")
+        if model_failure is not None and model_failure.reason is FailureReason.CONTEXT_TOO_LONG:
             if self.agent.client.keeps_all:
                 yield await self.ended(StopReason.WINDOW, TOO_LONG)
                 return
@@ -257,10 +257,10 @@ class AgentRun:
             if self._shortened > LONG_REFUSALS:
                 yield await self.ended(StopReason.WINDOW, _refusal_of(self.agent, size))
             return
-        elif failed is not None and self._dropped < STEP_RETRIES and _may_pass(failed):
+        elif model_failure is not None and self._dropped < STEP_RETRIES and _may_pass(model_failure):
             self._dropped += 1
             return
-        yield await self.ended(stop_of(failed), self.model.problem)
+        yield await self.ended(stop_of(model_failure), self.model.problem)
 
     async def _fit(self, context: RunContext) -> AsyncGenerator[AgentEvent]:
         """Make room for the turns, or end the run if none of them may be left out."""
@@ -269,23 +269,23 @@ class AgentRun:
             if request.cuts_any(FROM_CLIENT):
                 yield await self.ended(StopReason.WINDOW, TOO_LONG)
         elif request.cuts_any(TURNS):
-            async with aclosing(self._shorten(context, request)) as shorter:
-                async for event in shorter:
+            async with aclosing(self._shorten(context, request)) as shortening_events:
+                async for event in shortening_events:
                     yield event
 
     async def _shorten(self, context: RunContext, request: AssembledRequest) -> AsyncGenerator[AgentEvent]:
         """Make room: archive results of earlier steps, then summarise old turns, then archive the rest of this turn."""
-        room = self.agent.max_bytes(turn_limits.KEPT_SHARE)
-        self.part = self.part.without_results(self.record, request.planned_bytes - room)
+        target_bytes = self.agent.max_bytes(turn_limits.KEPT_SHARE)
+        self.part = self.part.without_results(self.record, request.planned_bytes - target_bytes)
         request = await self._assembled(context)
-        share = ThreadCompactor(self.agent).past_share(zone=self.preferences.timezone)
-        is_crowded = request.planned_bytes > room and share > CROWDING_SHARE and not self.part.is_whole
-        planned = self._planned(request.planned_bytes, is_forced=is_crowded)
-        if planned is not None:
-            summary = await ThreadCompactor(self.agent, self.deadline).shorten(planned)
-            before, request = request, await self._assembled(context)
+        past_share = ThreadCompactor(self.agent).past_share(zone=self.preferences.timezone)
+        is_crowded = request.planned_bytes > target_bytes and past_share > CROWDING_SHARE and not self.part.is_whole
+        compaction_plan = self._planned(request.planned_bytes, is_forced=is_crowded)
+        if compaction_plan is not None:
+            summary = await ThreadCompactor(self.agent, self.deadline).shorten(compaction_plan)
+            request_before, request = request, await self._assembled(context)
             if summary is not None:
-                yield _compaction_of(self.agent, summary, before.planned_bytes, request.planned_bytes)
+                yield _compaction_of(self.agent, summary, request_before.planned_bytes, request.planned_bytes)
             self._is_stuck = summary is None
         if request.cuts_any(TURNS):
             excess = request.planned_bytes - self.agent.max_bytes()
@@ -311,52 +311,52 @@ class AgentRun:
         Results are committed at once, except those of read-only tools: these are stored with the model's next reply,
         and are read again if the process ends before that.
         """
-        last = self.record.replies[-1]
+        last_reply = self.record.replies[-1]
         may_have_called, self.may_have_called = self.may_have_called, False
         results: list[CallResult | None] = []
         invocations: list[Callable[[], Coroutine[Any, Any, CallResult]]] = []
-        for place in places:
-            call = last.calls[place]
+        for call_place in places:
+            call = last_reply.calls[call_place]
             parsed_call = read_call(call, self.tools)
-            most, made_before = self.agent.settings.budget.calls, self.record.usage.calls + len(results)
-            has_room = most is None or made_before < most
-            result = _result_unmade(parsed_call, last, place, has_room=has_room)
+            call_limit, call_count = self.agent.settings.budget.calls, self.record.usage.calls + len(results)
+            has_room = call_limit is None or call_count < call_limit
+            result = _result_unmade(parsed_call, last_reply, call_place, has_room=has_room)
             if result is None:
-                result = await self._admitted(call, place, may_have_called=may_have_called)
+                result = await self._admitted(call, call_place, may_have_called=may_have_called)
             results.append(result)
             if result is None:
-                yield ToolCalled(step=last.step, call=call.id, tool=call.name, arguments=call.arguments)
-                key = CallKey(self.record.input.run, last.step, str(place), self.agent.thread.name)
+                yield ToolCalled(step=last_reply.step, call=call.id, tool=call.name, arguments=call.arguments)
+                key = CallKey(self.record.input.run, last_reply.step, str(call_place), self.agent.thread.name)
                 timeout_s = self.deadline.timeout_s(self.agent.settings.budget.tool_seconds)
                 tool = self.tools[call.name]
-                invocations.append(partial(make_call, tool, parsed_call, key, place=place, timeout_s=timeout_s))
-        acts = any(
-            result is None and not self.tools[last.calls[place].name].read_only
-            for place, result in zip(places, results, strict=True)
+                invocations.append(partial(make_call, tool, parsed_call, key, place=call_place, timeout_s=timeout_s))
+        is_acting = any(
+            result is None and not self.tools[last_reply.calls[call_place].name].read_only
+            for call_place, result in zip(places, results, strict=True)
         )
-        if acts:
+        if is_acting:
             # Everything before a call that must not be repeated is stored before the call is made.
             await self._store()
-        answers = iter(await make_side_by_side([make() for make in invocations]))
-        answered = [result if result is not None else next(answers) for result in results]
-        self.pending += answered
-        self.record = self.record.model_copy(update={"results": (*self.record.results, *answered)})
-        if acts or any(result.is_refused for result in answered):
+        call_answers = iter(await make_side_by_side([invocation() for invocation in invocations]))
+        call_results = [result if result is not None else next(call_answers) for result in results]
+        self.pending += call_results
+        self.record = self.record.model_copy(update={"results": (*self.record.results, *call_results)})
+        if is_acting or any(result.is_refused for result in call_results):
             await self._store()
-        for result in answered:
+        for result in call_results:
             yield _tool_answered(result)
 
     async def _admitted(self, call: ToolCall, place: int, *, may_have_called: bool) -> CallResult | None:
         """Return the result of a call that was denied or may have been made already, or None if it must be made now."""
-        last = self.record.replies[-1]
-        step, tool = last.step, self.tools[call.name]
-        is_known = last.digests[place] == digest_of(call)
+        last_reply = self.record.replies[-1]
+        step, tool = last_reply.step, self.tools[call.name]
+        is_same_call = last_reply.digests[place] == digest_of(call)
         approver, run = self.agent.approver, self.record.input.run
         is_approved = any((each.step, each.place) == (step, place) for each in self.record.approvals)
         # Without a stored approval the call was not made, even if the process ended at that point.
-        if may_have_called and approver.is_needed(call.name) and last.asks_first and not is_approved:
+        if may_have_called and approver.is_needed(call.name) and last_reply.asks_first and not is_approved:
             may_have_called = False
-        if may_have_called and not (is_known and (tool.may_repeat or tool.read_only)):
+        if may_have_called and not (is_same_call and (tool.may_repeat or tool.read_only)):
             return refused_call(call, UNKNOWN, step=step, place=place, is_unknown=True)
         if not approver.is_needed(call.name) or is_approved:
             return None
@@ -379,14 +379,14 @@ class AgentRun:
     def _declared(self) -> tuple[chat.ModelTool, ...]:
         if not self._declarations:
             self._declarations = tuple(tool.declared for tool in self.tools.values())
-        hidden = {READ_RESULT} - self.agent.host_tools if self.part.is_whole else ()
-        own = [tool for tool in self._declarations if tool.name not in hidden]
-        return self.agent.client.offered(own, is_first=not self.record.replies)
+        hidden_names = {READ_RESULT} - self.agent.host_tools if self.part.is_whole else ()
+        shown_tools = [tool for tool in self._declarations if tool.name not in hidden_names]
+        return self.agent.client.offered(shown_tools, is_first=not self.record.replies)
 
     async def _parts(self, context: RunContext) -> ContextParts:
-        first = filter(None, (self.before.standing, self._reference(ReferencePlacement.BEFORE_HISTORY)))
+        texts = filter(None, (self.before.standing, self._reference(ReferencePlacement.BEFORE_HISTORY)))
         return await self.source.parts(
-            context, self.part.turn_of(self.record), zone=self.preferences.timezone, before_history="\n\n".join(first)
+            context, self.part.turn_of(self.record), zone=self.preferences.timezone, before_history="\n\n".join(texts)
         )
 
     def _reference(self, placement: ReferencePlacement) -> str | None:
@@ -396,16 +396,16 @@ class AgentRun:
     async def _assembled(self, context: RunContext) -> AssembledRequest:
         """Return the next request, within its size limit."""
         agent = self.agent
-        most = agent.window.max_bytes(1.0) if agent.client.keeps_all else agent.max_bytes()
-        return assemble_request(await self._parts(context), self._declared, most, client_tools=agent.client.names)
+        max_bytes = agent.window.max_bytes(1.0) if agent.client.keeps_all else agent.max_bytes()
+        return assemble_request(await self._parts(context), self._declared, max_bytes, client_tools=agent.client.names)
 
     def _planned(self, size: int, *, is_forced: bool = False) -> CompactionPlan | None:
         """Return a compaction that makes room, or None if there is none or the last one of this run made no room."""
         if not self.agent.settings.compacts or self._is_stuck:
             return None
-        total = tokens_of(size, factor=self.agent.factor)
-        planned = ThreadCompactor(self.agent).plan(total, zone=self.preferences.timezone, is_forced=is_forced)
-        return planned if planned is not None and planned.tokens_after < planned.tokens_before else None
+        total_tokens = tokens_of(size, factor=self.agent.factor)
+        plan = ThreadCompactor(self.agent).plan(total_tokens, zone=self.preferences.timezone, is_forced=is_forced)
+        return plan if plan is not None and plan.tokens_after < plan.tokens_before else None
 
 
 def _refusal_of(agent: AgentParts, size: int) -> str:
@@ -443,12 +443,12 @@ def _given_of(agent: AgentParts, parts: ContextParts, request: AssembledRequest,
 def _step_reply(answer: ModelAnswer, /, *, step: int, asks_first: bool) -> StepReply:
     """Return an answer of the model as a step's reply."""
     is_empty = not answer.text.strip() and not answer.calls and answer.reason is FinishReason.STOP
-    items = distinct_calls(answer.reply.items)
-    if sum(len(item.model_dump_json()) for item in items) > REPLY_BYTES:
-        items = tuple(item for item in items if not isinstance(item, OpaquePart))
+    reply_items = distinct_calls(answer.reply.items)
+    if sum(len(item.model_dump_json()) for item in reply_items) > REPLY_BYTES:
+        reply_items = tuple(item for item in reply_items if not isinstance(item, OpaquePart))
     return StepReply(
         step=step,
-        items=items,
+        items=reply_items,
         input_tokens=answer.usage.input_tokens,
         output_tokens=answer.usage.output_tokens,
         finish=answer.reason,
@@ -502,29 +502,29 @@ async def run_of(
     parts: AgentParts, record: RunRecord, preferences: UserPreferences, deadline: RunDeadline, /, *, is_resumed: bool
 ) -> AgentRun:
     """Prepare the run of a record for execution."""
-    before = await _strategy_part(parts, record, deadline)
+    run_memory = await _strategy_part(parts, record, deadline)
     blocks, block_tools = await _block_tools(parts)
-    labels = frozenset(block.label for block in blocks if not block.read_only)
-    tools = [*parts.tools, *block_tools, *before.tools] if parts.settings.uses_tools else []
+    writable_labels = frozenset(block.label for block in blocks if not block.read_only)
+    tools = [*parts.tools, *block_tools, *run_memory.tools] if parts.settings.uses_tools else []
     if not record.input.is_stored:
         # The agent's own tools would store what is said. What a host's tools do is up to the host.
         host_names = {DONE_TOOL, *parts.host_tools}
         tools = [tool for tool in tools if tool.read_only or tool.name in host_names]
-    hidden = parts.client.hidden | parts.client.names
-    offered = by_name(tool for tool in tools if tool.name not in hidden)
+    hidden_names = parts.client.hidden | parts.client.names
+    tools_by_name = by_name(tool for tool in tools if tool.name not in hidden_names)
     return AgentRun(
         parts,
         record=record,
         preferences=preferences,
         source=source_of(
             parts,
-            before.system,
-            memory=memory_tools_of(offered, labels),
-            has_tools=bool(offered),
+            run_memory.system,
+            memory=memory_tools_of(tools_by_name, writable_labels),
+            has_tools=bool(tools_by_name),
             blocks=shown_blocks(blocks) if parts.blocks is not None else None,
         ),
-        before=before,
-        tools=offered,
+        before=run_memory,
+        tools=tools_by_name,
         deadline=deadline,
         may_have_called=is_resumed,
     )
@@ -544,10 +544,10 @@ def source_of(
     Pass `blocks` if they were just read.
     """
     purpose = f"You are a subagent. Your purpose: {parts.purpose}" if parts.purpose else ""
-    usual = [INSTRUCTION, "Use tools if they help." if has_tools else "", memory.instruction]
-    policy = POLICY.format(tools=", and what tools return," if has_tools else "")
-    first = parts.settings.system_prompt or " ".join(part for part in usual if part)
-    sections = (first, parts.settings.instructions, purpose, system, policy)
+    usual_sentences = [INSTRUCTION, "Use tools if they help." if has_tools else "", memory.instruction]
+    policy_text = POLICY.format(tools=", and what tools return," if has_tools else "")
+    first_section = parts.settings.system_prompt or " ".join(part for part in usual_sentences if part)
+    sections = (first_section, parts.settings.instructions, purpose, system, policy_text)
     return ContextSource(
         parts, policy="\n\n".join(part for part in sections if part), memory=memory, first_blocks=blocks
     )
@@ -568,8 +568,8 @@ async def _strategy_part(parts: AgentParts, record: RunRecord, deadline: RunDead
     stored_memory = await parts.journal.strategy_memory(thread, record.input.run)
     if stored_memory is not None:
         return replace(memory, system=stored_memory.system, standing=stored_memory.standing)
-    frozen = StrategyMemory(run=record.input.run, system=memory.system, standing=memory.standing)
-    await parts.journal.put_given(thread, frozen)
+    first_memory = StrategyMemory(run=record.input.run, system=memory.system, standing=memory.standing)
+    await parts.journal.put_given(thread, first_memory)
     return memory
 
 

@@ -62,14 +62,14 @@ async def known_run(journal: RunJournal, words: RunWords, /, *, is_stored: bool)
     Raises IdempotencyConflict if it began with other input, AlreadyExists if it was erased since, InvalidInput for an
     id that would be redacted.
     """
-    run = words.run
-    if run is not None and scrub_secrets(run).text != run:
+    run_id = words.run
+    if run_id is not None and scrub_secrets(run_id).text != run_id:
         raise InvalidInput(field="run_id", problem="looks like a credential and would be redacted: choose another")
-    record = await journal.load(run) if run is not None else None
+    record = await journal.load(run_id) if run_id is not None else None
     if record is None:
-        if run is not None and await journal.has_begun(run):
+        if run_id is not None and await journal.has_begun(run_id):
             problem = "names a turn that was erased and is not stored again: use a new id"
-            raise AlreadyExists(what="run", name=run, problem=problem)
+            raise AlreadyExists(what="run", name=run_id, problem=problem)
         return None
     if not is_stored or not _is_same(record.input, words):
         raise IdempotencyConflict
@@ -89,9 +89,9 @@ async def input_of(
     """Return the input of a new run: the text without copies of the memory block, and descriptions of the images."""
     text = words.text
     if words.images:
-        vision = parts.models.vision
-        window = window_of(vision, parts.window.tokens)
-        description = await describe_images(vision, words.images, text, window=window, deadline=deadline)
+        vision_model = parts.models.vision
+        window = window_of(vision_model, parts.window.tokens)
+        description = await describe_images(vision_model, words.images, text, window=window, deadline=deadline)
         text = description[: limits.INPUT_CHARS]
     text = strip_own_output(text).text
     if not text and not opening.before:
@@ -114,11 +114,11 @@ def _is_same(stored_input: RunInput, words: RunWords) -> bool:
 
     Its stored text also contains the image descriptions.
     """
-    own = scrub_secrets(strip_own_output(words.text).text).text
+    own_text = scrub_secrets(strip_own_output(words.text).text).text
     is_same = (
-        stored_input.text.startswith(f"{own}\n[image" if own else "[image")
+        stored_input.text.startswith(f"{own_text}\n[image" if own_text else "[image")
         if words.images
-        else stored_input.text == own
+        else stored_input.text == own_text
     )
     return is_same and stored_input.images == digests_of(words.images)
 
@@ -128,31 +128,31 @@ logger = logging.getLogger(__name__)
 
 def end_of(record: RunRecord, /) -> RunEnded:
     """Return the RunEnded event of a run that is over."""
-    end = record.end
-    assert end is not None
+    run_end = record.end
+    assert run_end is not None
     return RunEnded(
         run=record.input.run,
-        reason=end.reason,
+        reason=run_end.reason,
         text=record.text,
-        problem=end.problem,
-        usage=end.usage,
-        turn=end.turn,
-        calls=record.open_calls if end.reason is StopReason.HANDED else (),
+        problem=run_end.problem,
+        usage=run_end.usage,
+        turn=run_end.turn,
+        calls=record.open_calls if run_end.reason is StopReason.HANDED else (),
     )
 
 
 async def tell_end(strategy: MemoryStrategy | None, record: RunRecord, /) -> None:
     """Report a run's end to the strategy. A crash may hide an earlier report, so every report has the same content."""
-    end = record.end
-    if strategy is None or end is None or not record.input.is_stored:
+    run_end = record.end
+    if strategy is None or run_end is None or not record.input.is_stored:
         return
     asked_at = record.input.at
     exchange = TurnExchange(
         prompt=record.input.text,
         answer=record.text,
         asked_at=asked_at,
-        answered_at=max(end.at if end.at is not None else asked_at, asked_at),
-        ending=RunEnding.COMPLETED if end.reason in ANSWERS else RunEnding.FAILED,
+        answered_at=max(run_end.at if run_end.at is not None else asked_at, asked_at),
+        ending=RunEnding.COMPLETED if run_end.reason in ANSWERS else RunEnding.FAILED,
         turn=record.input.run,
         is_stored=True,
     )

@@ -78,9 +78,9 @@ class ModelStep:
         """Yield the parts of the answer as they arrive."""
         while True:
             self.answer, self.failed, self.has_spoken = None, None, False
-            async with aclosing(self._ask_model(self._request(messages, tools))) as pieces:
-                async for piece in pieces:
-                    yield piece
+            async with aclosing(self._ask_model(self._request(messages, tools))) as model_events:
+                async for model_event in model_events:
+                    yield model_event
             is_refused = self.failed is not None and self.failed.reason is FailureReason.REFUSED
             if not is_refused or self.agent.is_plain or self.has_spoken:
                 return
@@ -101,8 +101,8 @@ class ModelStep:
     def problem(self) -> str:
         """Return why there is no answer, without quoting any of it."""
         # Omit the server's address, because users of a service may see this text.
-        name = self.agent.models.main.info.name.partition("@")[0]
-        return error_of(self.failed, name=name).message if self.failed is not None else ""
+        model_name = self.agent.models.main.info.name.partition("@")[0]
+        return error_of(self.failed, name=model_name).message if self.failed is not None else ""
 
     async def _ask_model(self, request: ModelRequest) -> AsyncGenerator[AgentEvent]:
         reply_events: list[ModelEvent] = []
@@ -130,9 +130,9 @@ class ModelStep:
 
     def _answer_tokens(self, messages: Sequence[Message], tools: Sequence[ModelTool]) -> int | None:
         """Return the answer's token limit: the configured one, or the rest of the window if that is less."""
-        window, most = self.agent.window, self.agent.settings.max_tokens
+        window, max_tokens = self.agent.window, self.agent.settings.max_tokens
         free_tokens = window.tokens - tokens_of(bytes_of(messages, tools), factor=window.factor)
-        return min(most, max(free_tokens, 1)) if most is not None else None
+        return min(max_tokens, max(free_tokens, 1)) if max_tokens is not None else None
 
     def _request(self, messages: Sequence[Message], tools: Sequence[ModelTool]) -> ModelRequest:
         is_plain, settings = self.agent.is_plain, self.agent.settings
@@ -212,8 +212,8 @@ class ReadCall(Value):
 def read_call(call: ToolCall, tools: Mapping[str, Tool], /) -> ReadCall:
     """Parse the arguments of a call. Almost valid JSON is repaired."""
     if call.name not in tools:
-        names = ", ".join(sorted(tools))
-        return ReadCall(call=call, problem=f"There is no tool of this name. Available: {names or 'none'}.")
+        tool_names = ", ".join(sorted(tools))
+        return ReadCall(call=call, problem=f"There is no tool of this name. Available: {tool_names or 'none'}.")
     try:
         # Some models send an empty string for a tool without arguments.
         arguments: object = strict_json.parse_json((call.arguments.strip() or "{}").encode("utf-8", "replace"))
@@ -229,11 +229,11 @@ def distinct_calls(items: Sequence[ReplyItem], /) -> tuple[ReplyItem, ...]:
     """Return the items of a reply with a unique id per call, because some servers give all calls the same id."""
     call_ids: set[str] = set()
     reply_items: list[ReplyItem] = []
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if isinstance(item, ToolCall):
-            call = item.id if item.id and item.id not in call_ids else f"{item.id or 'call'}-{place}"
-            call_ids.add(call)
-            reply_items.append(item.model_copy(update={"id": call}))
+            call_id = item.id if item.id and item.id not in call_ids else f"{item.id or 'call'}-{index}"
+            call_ids.add(call_id)
+            reply_items.append(item.model_copy(update={"id": call_id}))
         else:
             reply_items.append(item)
     return tuple(reply_items)
@@ -248,12 +248,12 @@ async def make_call(
     tool: Tool, parsed_call: ReadCall, key: CallKey, /, *, place: int, timeout_s: float | None
 ) -> CallResult:
     """Call the tool and return the result. A failure of the tool is also a result, and the run continues."""
-    is_unknown = False
+    is_outcome_unknown = False
     try:
         answer = await finish_work(tool.call(parsed_call.arguments, key), timeout_s=timeout_s)
         text, is_error, is_outside = answer.text, answer.is_error, answer.is_outside
     except TimeoutError:
-        text, is_error, is_outside, is_unknown = LATE, True, False, not tool.read_only
+        text, is_error, is_outside, is_outcome_unknown = LATE, True, False, not tool.read_only
     except WorkCancelled:
         text, is_error, is_outside = "The tool failed: it cancelled its own work.", True, False
     except Exception as error:  # noqa: BLE001 - a tool is foreign code, and its failure is reported to the model
@@ -267,7 +267,7 @@ async def make_call(
         text=clip_text(text, RESULT_CHARS),
         is_error=is_error,
         is_outside=is_outside,
-        is_unknown=is_unknown,
+        is_unknown=is_outcome_unknown,
     )
 
 
@@ -332,15 +332,17 @@ class ShownPart:
         """Return the run as a turn of the window."""
         items: list[Message] = []
         if self.first > 1:
-            note = (
+            correction_note = (
                 f"[Steps 1 to {self.first - 1} of this turn are no longer shown: `{READ_RESULT}` reads their results.]"
             )
-            items.append(reference_message(note))
+            items.append(reference_message(correction_note))
         for reply in record.replies:
             if reply.step >= self.first:
                 items.append(ModelReply(items=reply.items))
                 items += [
-                    self._result_message(each, record.input.run) for each in record.results if each.step == reply.step
+                    self._result_message(call_result, record.input.run)
+                    for call_result in record.results
+                    if call_result.step == reply.step
                 ]
                 items += [correction_message(reply.correction)] if reply.correction else []
         return record.turn_of(tuple(items))
@@ -350,32 +352,32 @@ class ShownPart:
 
         A result that is no longer than its replacement line stays.
         """
-        last = len(record.replies)
-        away = set(self.away)
+        last_step = len(record.replies)
+        away_places = set(self.away)
         for result in record.results:
             if excess_bytes <= 0:
                 break
-            place = (result.step, result.place)
-            saved = len(self._whole(result, record.input.run).text.encode()) - len(_result_line(result).encode())
-            if place not in away and saved > 0 and (with_last or result.step < last):
-                away.add(place)
-                excess_bytes -= saved
-        return replace(self, away=frozenset(away))
+            result_place = (result.step, result.place)
+            saved_bytes = len(self._whole(result, record.input.run).text.encode()) - len(_result_line(result).encode())
+            if result_place not in away_places and saved_bytes > 0 and (with_last or result.step < last_step):
+                away_places.add(result_place)
+                excess_bytes -= saved_bytes
+        return replace(self, away=frozenset(away_places))
 
     def without_step(self, record: RunRecord, /) -> "ShownPart | None":
         """Return the part without its oldest step, or None if only the last one is left."""
         return replace(self, first=self.first + 1) if self.first < len(record.replies) else None
 
     def _whole(self, result: CallResult, run: str) -> ToolResult:
-        place = (result.step, result.place)
-        if place not in self.results:
-            self.results[place] = shown_result(result, run)
-        return self.results[place]
+        result_place = (result.step, result.place)
+        if result_place not in self.results:
+            self.results[result_place] = shown_result(result, run)
+        return self.results[result_place]
 
     def _result_message(self, result: CallResult, run: str) -> Message:
-        whole = self._whole(result, run)
+        whole_result = self._whole(result, run)
         is_away = (result.step, result.place) in self.away
-        return whole.model_copy(update={"text": _result_line(result)}) if is_away else whole
+        return whole_result.model_copy(update={"text": _result_line(result)}) if is_away else whole_result
 
 
 class ReadResultArguments(ToolArguments):
@@ -411,31 +413,31 @@ def _result_id(result: CallResult) -> str:
 
 
 def _result_line(result: CallResult) -> str:
-    size = f"{len(result.text):,} characters"
-    return f"[`{result.tool}`: {size}, archived; `{READ_RESULT}` reads them, id {_result_id(result)}]"
+    size_text = f"{len(result.text):,} characters"
+    return f"[`{result.tool}`: {size_text}, archived; `{READ_RESULT}` reads them, id {_result_id(result)}]"
 
 
 def _result_page(result: CallResult, offset: int) -> str:
     page = result.text[offset : offset + RESULT_PAGE_CHARS]
-    head = f"{_result_id(result)}, characters {offset:,} to {offset + len(page):,} of {len(result.text):,}:"
-    return f"{head}\n{page}"
+    page_heading = f"{_result_id(result)}, characters {offset:,} to {offset + len(page):,} of {len(result.text):,}:"
+    return f"{page_heading}\n{page}"
 
 
 def _best_passages(results: list[CallResult], query: str) -> list[str]:
     """Return the passages that contain most words of the query. Of equal ones, the latest come first."""
     query_words = set(_WORD.findall(query.casefold()))
-    ranked = sorted(_result_pieces(results, query_words), key=lambda piece: piece[0], reverse=True)
-    return [text for _, text in ranked[:RESULT_PASSAGES]]
+    ranked_pieces = sorted(_result_pieces(results, query_words), key=lambda piece: piece[0], reverse=True)
+    return [text for _, text in ranked_pieces[:RESULT_PASSAGES]]
 
 
 def _result_pieces(results: list[CallResult], query_words: set[str]) -> Iterator[tuple[int, str]]:
-    size = RESULT_PASSAGE_CHARS
+    passage_chars = RESULT_PASSAGE_CHARS
     for result in reversed(results):
         # Pieces overlap, so that a passage at a boundary is complete in one of them.
-        for start in range(0, max(len(result.text), 1), size // 2):
-            piece = result.text[start : start + size]
-            if count := len(query_words & set(_WORD.findall(piece.casefold()))):
-                yield count, f"{_result_id(result)} (`{result.tool}`), from character {start:,}:\n{piece}"
+        for piece_start in range(0, max(len(result.text), 1), passage_chars // 2):
+            piece = result.text[piece_start : piece_start + passage_chars]
+            if match_count := len(query_words & set(_WORD.findall(piece.casefold()))):
+                yield match_count, f"{_result_id(result)} (`{result.tool}`), from character {piece_start:,}:\n{piece}"
 
 
 class NextDoing(StrEnum):
@@ -467,16 +469,18 @@ def next_action(
     """
     if not record.replies:
         return NextAction(NextDoing.ASK) if record.input.asks else NextAction(NextDoing.END, StopReason.DONE)
-    last = record.replies[-1]
-    calls = last.calls
-    result_places = {result.place for result in record.results if result.step == last.step}
-    missing = [place for place, call in enumerate(calls) if place not in result_places and call.name not in handed]
-    if missing:
-        return NextAction(NextDoing.CALL, places=_side_by_side(calls, missing, readers))
+    last_reply = record.replies[-1]
+    calls = last_reply.calls
+    result_places = {result.place for result in record.results if result.step == last_reply.step}
+    missing_places = [
+        place for place, call in enumerate(calls) if place not in result_places and call.name not in handed
+    ]
+    if missing_places:
+        return NextAction(NextDoing.CALL, places=_side_by_side(calls, missing_places, readers))
     if record.corrections > MAX_CORRECTIONS:
         return NextAction(NextDoing.END, StopReason.MALFORMED)
-    if not calls and not last.correction:
-        return NextAction(NextDoing.END, _ENDS.get(last.finish, StopReason.ANSWERED))
+    if not calls and not last_reply.correction:
+        return NextAction(NextDoing.END, _ENDS.get(last_reply.finish, StopReason.ANSWERED))
     if any(call.name in handed for call in calls):
         return NextAction(NextDoing.END, StopReason.HANDED)
     if [call.name for call in calls] == [DONE_TOOL]:
@@ -501,5 +505,5 @@ def end_reason(record: RunRecord, budget: RunBudget, /, *, handed: Collection[st
 
 def _side_by_side(calls: Sequence[ToolCall], missing: Sequence[int], readers: Collection[str]) -> tuple[int, ...]:
     """Return the first missing call, and if it only reads, the read-only calls directly after it."""
-    reading = tuple(takewhile(lambda place: calls[place].name in readers, missing))
-    return reading[:READS_AT_ONCE] or (missing[0],)
+    reading_places = tuple(takewhile(lambda place: calls[place].name in readers, missing))
+    return reading_places[:READS_AT_ONCE] or (missing[0],)

@@ -99,7 +99,9 @@ class SubagentRepository:
         Raises LimitExceeded.
         """
         subagents = await self.list()
-        if len(subagents) >= MAX_SUBAGENTS and all(each.name != subagent.name for each in subagents):
+        if len(subagents) >= MAX_SUBAGENTS and all(
+            known_subagent.name != subagent.name for known_subagent in subagents
+        ):
             raise LimitExceeded(what="subagents per agent", limit=MAX_SUBAGENTS, found=len(subagents) + 1)
         value = subagent.model_dump(mode="json")
         try:
@@ -124,11 +126,11 @@ class SubagentRepository:
 
     async def list(self, *, created_by: SubagentCreator | None = None) -> tuple[Subagent, ...]:
         """Return the subagents by name; with `created_by`, only those by that creator."""
-        subagents = [Subagent.model_validate(each.value) async for each in self._records.below(self._namespace)]
+        subagents = [Subagent.model_validate(record.value) async for record in self._records.below(self._namespace)]
         return tuple(
-            each
-            for each in sorted(subagents, key=attrgetter("name"))
-            if created_by is None or each.created_by is created_by
+            record
+            for record in sorted(subagents, key=attrgetter("name"))
+            if created_by is None or record.created_by is created_by
         )
 
 
@@ -156,8 +158,8 @@ def done_tool() -> Tool:
     async def act(_given: DoneArguments, _key: CallKey, /) -> str:
         return "ok"
 
-    about = "End the turn when nothing is left to say or do. Call it on its own."
-    return typed_tool(DONE_TOOL, about, DoneArguments, act, may_repeat=True)
+    tool_description = "End the turn when nothing is left to say or do. Call it on its own."
+    return typed_tool(DONE_TOOL, tool_description, DoneArguments, act, may_repeat=True)
 
 
 def preference_tool(change: Callable[[str | None, str | None], Awaitable[UserPreferences]], /) -> Tool:
@@ -167,8 +169,8 @@ def preference_tool(change: Callable[[str | None, str | None], Awaitable[UserPre
         preferences = await change(arguments.timezone, arguments.locale)
         return f"Time zone {preferences.timezone}, language {preferences.locale or 'not set'}."
 
-    about = "Store the user's time zone or language when they state it."
-    return typed_tool("set_preference", about, PreferenceArguments, act, may_repeat=True)
+    tool_description = "Store the user's time zone or language when they state it."
+    return typed_tool("set_preference", tool_description, PreferenceArguments, act, may_repeat=True)
 
 
 def subagent_tool(repository: SubagentRepository, /) -> Tool:
@@ -180,8 +182,8 @@ def subagent_tool(repository: SubagentRepository, /) -> Tool:
         )
         return f"The subagent {arguments.name!r} was created. The user can talk to it in its own thread."
 
-    about = "Create a subagent for a lasting purpose, with its own conversation with the user."
-    return typed_tool("spawn_subagent", about, SubagentArguments, act, may_repeat=True)
+    tool_description = "Create a subagent for a lasting purpose, with its own conversation with the user."
+    return typed_tool("spawn_subagent", tool_description, SubagentArguments, act, may_repeat=True)
 
 
 IMAGE_PROMPT: Final = (
@@ -200,12 +202,12 @@ async def describe_images(
 
     Together, the descriptions take the share of `window` that is reserved for the user's text.
     """
-    most = int(window.max_bytes() * SHARES[RequestPart.CURRENT]) // len(images)
+    text_bytes_max = int(window.max_bytes() * SHARES[RequestPart.CURRENT]) // len(images)
     lines = [text] if text else []
     for number, url in enumerate(images, 1):
-        label = f"image {number}" if len(images) > 1 else "image"
+        image_label = f"image {number}" if len(images) > 1 else "image"
         description = " ".join((await _image_description(model, url, text, window, deadline)).split())
-        lines.append(f"[{label}: {cut_middle(clip_text(description, limits.DESCRIPTION_CHARS), most)}]")
+        lines.append(f"[{image_label}: {cut_middle(clip_text(description, limits.DESCRIPTION_CHARS), text_bytes_max)}]")
     return "\n".join(lines)
 
 
@@ -215,8 +217,8 @@ def digests_of(images: Sequence[str], /) -> tuple[str, ...]:
 
 
 async def _image_description(model: ChatModel, url: str, text: str, window: TokenWindow, deadline: RunDeadline) -> str:
-    room = window.max_bytes(_IMAGE_WORDS_SHARE)
-    question = f"{IMAGE_PROMPT}\nThe user wrote next to it: {cut_middle(text, room)}" if text else IMAGE_PROMPT
+    words_bytes = window.max_bytes(_IMAGE_WORDS_SHARE)
+    question = f"{IMAGE_PROMPT}\nThe user wrote next to it: {cut_middle(text, words_bytes)}" if text else IMAGE_PROMPT
     message = InputMessage(role=ChatRole.USER, parts=(TextPart(text=question), ImagePart(url=url)))
     try:
         max_tokens = min(_DESCRIPTION_TOKENS, int(window.tokens * _DESCRIPTION_SHARE))
@@ -263,11 +265,11 @@ def web_search_tool(provider: WebSearch, /) -> Tool:
             arguments.query, count=arguments.count, freshness=arguments.freshness, location=arguments.location
         )
         # A truncated address would lead elsewhere, so pages with overlong addresses are left out.
-        usable = (page for page in results if len(page.url) <= WEB_URL_CHARS)
+        usable_pages = (page for page in results if len(page.url) <= WEB_URL_CHARS)
         pages = [
             f"{number}. {clip_text(page.title, WEB_TITLE_CHARS)}\n{page.url}\n"
             f"{clip_text(page.text, WEB_TEXT_CHARS)}".rstrip()
-            for number, page in enumerate(islice(usable, arguments.count), 1)
+            for number, page in enumerate(islice(usable_pages, arguments.count), 1)
         ]
         return "\n\n".join(pages) or "No pages were found."
 
@@ -342,15 +344,15 @@ BUILT_IN: Final[Mapping[str, Opener]] = {"searxng": SearxngSearch}
 
 def open_web_search(text: str, /) -> WebSearch:
     """Return the provider for `NAME=ADDRESS`. Raises InvalidInput if no installed package provides that name."""
-    name, _, place = text.partition("=")
+    name, _, address = text.partition("=")
     opener = BUILT_IN.get(name)
     if opener is None:
-        providers = {each.name: each for each in entry_points(group=GROUP)}
+        providers = {entry_point.name: entry_point for entry_point in entry_points(group=GROUP)}
         if name not in providers:
             names = ", ".join(sorted({*BUILT_IN, *providers}))
             raise InvalidInput(field="web search", problem=f"{name!r} is not installed: use one of {names}")
         opener = cast("Opener", providers[name].load())
-    return opener(place)
+    return opener(address)
 
 
 _NAME: Final = r"^[A-Za-z0-9_-]{1,32}$"
@@ -393,13 +395,13 @@ class _ServersConfiguration(BaseModel):
 
 def mcp_server_of(text: str, /) -> McpToolServer:
     """Parse `NAME=COMMAND` or `NAME=URL` into a server. The command is split like in a shell. Raises InvalidInput."""
-    name, _, place = text.partition("=")
+    name, _, address = text.partition("=")
     try:
-        command = tuple(shlex.split(place))
+        command_words = tuple(shlex.split(address))
     except ValueError:
         raise InvalidInput(field="MCP server", problem=f"{name!r} has an unclosed quote") from None
-    is_url = place.startswith(("http://", "https://"))
-    return _named_server(name, url=place) if is_url else _named_server(name, command=command)
+    is_url = address.startswith(("http://", "https://"))
+    return _named_server(name, url=address) if is_url else _named_server(name, command=command_words)
 
 
 def mcp_servers_of(text: str, /) -> tuple[McpToolServer, ...]:
@@ -462,32 +464,32 @@ async def _tools_of(server: McpToolServer, stack: AsyncExitStack) -> list[Tool]:
             calls_have_bounds=True,
             uses_environment=True,
         )
-        http = await stack.enter_async_context(mcp_http_client(settings))
-        opened = Client(streamable_http_client(server.url, http_client=http))
+        mcp_http = await stack.enter_async_context(mcp_http_client(settings))
+        mcp_client = Client(streamable_http_client(server.url, http_client=mcp_http))
     else:
-        started = StdioServerParameters(
+        process_parameters = StdioServerParameters(
             command=server.command[0], args=list(server.command[1:]), env=dict(server.env), cwd=server.cwd
         )
         # Not `sys.stderr`, because a host may have replaced it with an object that no process can write to.
-        opened = Client(stdio_client(started, errlog=sys.__stderr__ or sys.stderr))
+        mcp_client = Client(stdio_client(process_parameters, errlog=sys.__stderr__ or sys.stderr))
     try:
         async with asyncio.timeout(MCP_START_SECONDS):
-            client = await stack.enter_async_context(opened)
+            client = await stack.enter_async_context(mcp_client)
             page = await client.list_tools()
-            listed = page.tools
-            while page.next_cursor and len(listed) <= MCP_TOOLS:
+            server_tools = page.tools
+            while page.next_cursor and len(server_tools) <= MCP_TOOLS:
                 page = await client.list_tools(cursor=page.next_cursor)
-                listed = [*listed, *page.tools]
+                server_tools = [*server_tools, *page.tools]
     except Exception as error:
         # Code outside of our control may raise anything, including exception groups of its transport or protocol.
         problem = f"did not answer like an MCP server ({_error_reason(error)}): try its command in a shell"
         raise InvalidInput(field=f"MCP server {server.name!r}", problem=problem) from error
-    return [_server_tool(server.name, client, each) for each in listed]
+    return [_server_tool(server.name, client, server_tool) for server_tool in server_tools]
 
 
 def _server_tool(server: str, client: "Client", server_tool: "ServerTool") -> Tool:
-    hints = server_tool.annotations
-    is_read_only = hints is not None and hints.read_only_hint is True
+    tool_hints = server_tool.annotations
+    is_read_only = tool_hints is not None and tool_hints.read_only_hint is True
 
     async def act(arguments: Arguments, _: CallKey, /) -> ToolAnswer:
         answer = await client.call_tool(server_tool.name, dict(arguments))
@@ -499,7 +501,7 @@ def _server_tool(server: str, client: "Client", server_tool: "ServerTool") -> To
         description=clip_text(server_tool.description or server_tool.title or server_tool.name, MCP_DESCRIPTION_CHARS),
         parameters=server_tool.input_schema,
         act=act,
-        may_repeat=is_read_only or (hints is not None and hints.idempotent_hint is True),
+        may_repeat=is_read_only or (tool_hints is not None and tool_hints.idempotent_hint is True),
         is_outside=True,
         read_only=is_read_only,
     )
@@ -520,7 +522,7 @@ def _block_text(block: "ContentBlock") -> str:
 
 def _error_reason(error: Exception) -> str:
     """Return a short reason for an error; for a group, that of its first exception."""
-    first: BaseException = error
-    while isinstance(first, BaseExceptionGroup):
-        first = cast("BaseExceptionGroup[BaseException]", first).exceptions[0]
-    return clip_text(f"{type(first).__name__}: {first}".removesuffix(": "), limits.PROBLEM_CHARS)
+    innermost_error: BaseException = error
+    while isinstance(innermost_error, BaseExceptionGroup):
+        innermost_error = cast("BaseExceptionGroup[BaseException]", innermost_error).exceptions[0]
+    return clip_text(f"{type(innermost_error).__name__}: {innermost_error}".removesuffix(": "), limits.PROBLEM_CHARS)

@@ -90,31 +90,31 @@ class EmbeddingStore:
         Raises InvalidInput, LimitExceeded, RateLimited.
         """
         await self._embedder()
-        size = len(request.text.encode("utf-8", "surrogatepass"))
-        _require_bytes("text", size, TEXT_BYTES)
+        text_bytes = len(request.text.encode("utf-8", "surrogatepass"))
+        _require_bytes("text", text_bytes, TEXT_BYTES)
         if similarity.is_blank(request.text):
             raise InvalidInput(field="text", problem="contains no words")
         if request.source_type == MESSAGE:
             raise InvalidInput(field="source_type", problem=_MESSAGES_GO_OTHERWISE)
         for name in sorted(_RESERVED & request.metadata.keys()):
             raise InvalidInput(field=f"metadata.{name}", problem="is reserved for the server: choose another name")
-        counted = size + self._parts.ledger.vector_bytes
-        await self._parts.ledger.take(self._space, counted)
+        row_bytes = text_bytes + self._parts.ledger.vector_bytes
+        await self._parts.ledger.take(self._space, row_bytes)
         is_new = False
         try:
-            id_, is_new = await self._store(request, key)
+            row_id, is_new = await self._store(request, key)
         finally:
             if not is_new:
-                await self._parts.ledger.give_back(self._space, 1, counted, inserts=1)
-        await self._embedded(id_)
-        row = await self._row(id_)
+                await self._parts.ledger.give_back(self._space, 1, row_bytes, inserts=1)
+        await self._embedded(row_id)
+        row = await self._row(row_id)
         turn, _ = await value_at(self._context.store, self._space, DocumentRef(TURNS, row.turn), Turn)
         return _row_answer(row, await self._kind(), turn.recorded_at if turn is not None else None)
 
     async def _store(self, request: EmbeddingRequest, key: str | None) -> tuple[str, bool]:
         """Store a text. Return its id, and whether it is new under `key`."""
         is_archival = request.source_type == ARCHIVAL
-        marks = {SOURCE: ARCHIVAL} if is_archival else {SOURCE_TYPE: request.source_type}
+        metadata_marks = {SOURCE: ARCHIVAL} if is_archival else {SOURCE_TYPE: request.source_type}
         # Documents come from outside. A model sees them as such, and nothing in them counts as the user's statement.
         role = EvidenceRole.ASSISTANT if is_archival else EvidenceRole.TOOL
         authority = None if is_archival else EvidenceAuthority.EXTERNAL_CONTENT
@@ -122,7 +122,7 @@ class EmbeddingStore:
             Message(role=role, text=request.text, authority=authority),
             conversation=ARCHIVAL if is_archival else f"rag:{request.source_type}",
             tags=request.every_tag,
-            metadata={**request.values, **marks},
+            metadata={**request.values, **metadata_marks},
             idempotency_key=key,
         )
         return report.ids[0], not report.duplicated
@@ -140,53 +140,53 @@ class EmbeddingStore:
         if MESSAGE in source_types:
             raise InvalidInput(field="source_type", problem=_MESSAGES_GO_OTHERWISE)
         rows: list[EmbeddingRow] = []
-        messages = 0
+        message_count = 0
         async for page in row_pages(self._context.store, self._space):
-            messages += sum(not row.is_put_in for row in page)
+            message_count += sum(not row.is_put_in for row in page)
             rows += [
                 row._replace(vectors=())
                 for row in page
                 if row.is_put_in and (not source_types or row.source_type in source_types)
             ]
         if not dry_run:
-            for start in range(0, len(rows), core_limits.WRITES_PER_REQUEST):
-                part = rows[start : start + core_limits.WRITES_PER_REQUEST]
-                await self._erase(part, "the user deleted the embeddings")
-        return len(rows), messages
+            for batch_start in range(0, len(rows), core_limits.WRITES_PER_REQUEST):
+                row_batch = rows[batch_start : batch_start + core_limits.WRITES_PER_REQUEST]
+                await self._erase(row_batch, "the user deleted the embeddings")
+        return len(rows), message_count
 
     async def search(self, request: RagSearchRequest, /) -> RagSearchAnswer:
         """Return the rows nearest to a query. Raises ModelUnavailable, LimitExceeded, Overloaded."""
         _require_bytes("query", len(request.query.encode("utf-8", "surrogatepass")), QUERY_BYTES)
         embedder = await self._embedder()
         kind = VectorKind(embedder.info.model, embedder.info.dimensions)
-        query = await self._context.encoders.query_vector(embedder, request.query, wait_s=QUERY_WAIT_S)
+        query_vector = await self._context.encoders.query_vector(embedder, request.query, wait_s=QUERY_WAIT_S)
         row_filter = RowFilter(frozenset(request.source_types), request.conversation_id, frozenset(request.tags))
-        rows = await self._ranked(query, kind, row_filter, limit=request.top_k)
-        hits = await self._hits(rows.ranked, kind)
+        ranked_rows = await self._ranked(query_vector, kind, row_filter, limit=request.top_k)
+        hits = await self._hits(ranked_rows.ranked, kind)
         fitting_hits = within_tokens(hits, request.max_tokens, tokens=lambda hit: hit.token_count)
         return RagSearchAnswer(
             data=tuple(fitting_hits),
             model=kind.model,
             dimension=kind.dimension,
-            compared=rows.compared,
-            skipped=RagSkipped(**rows.skipped._asdict()),
+            compared=ranked_rows.compared,
+            skipped=RagSkipped(**ranked_rows.skipped._asdict()),
             total_tokens=sum(hit.token_count for hit in fitting_hits),
             is_cut=len(fitting_hits) < len(hits),
         )
 
     async def _ranked(self, query: bytes, kind: VectorKind, row_filter: RowFilter, *, limit: int) -> TableAnswer:
-        table = None if row_filter.tags else await self._parts.cache.table(self._space, kind)
-        figures = self._parts.figures
-        if table is not None:
-            with figures.search(is_cached=True):
-                return await asyncio.to_thread(table.search, query, row_filter, limit=limit)
-        answers: list[TableAnswer] = []
-        with figures.search(is_cached=False):
+        cached_table = None if row_filter.tags else await self._parts.cache.table(self._space, kind)
+        search_figures = self._parts.figures
+        if cached_table is not None:
+            with search_figures.search(is_cached=True):
+                return await asyncio.to_thread(cached_table.search, query, row_filter, limit=limit)
+        table_answers: list[TableAnswer] = []
+        with search_figures.search(is_cached=False):
             async for page in await self._pages(kind, row_filter):
-                rows = [row for row in page if row_filter.passes(row)]
-                part = await asyncio.to_thread(VectorTable.of, kind, rows)
-                answers.append(await asyncio.to_thread(part.search, query, RowFilter(), limit=limit))
-            return merged_answers(answers, limit=limit)
+                passing_rows = [row for row in page if row_filter.passes(row)]
+                page_table = await asyncio.to_thread(VectorTable.of, kind, passing_rows)
+                table_answers.append(await asyncio.to_thread(page_table.search, query, RowFilter(), limit=limit))
+            return merged_answers(table_answers, limit=limit)
 
     async def _pages(self, kind: VectorKind, row_filter: RowFilter) -> AsyncGenerator[Sequence[EmbeddingRow]]:
         """Yield pages of all rows. In a space with a user secret, only turns with a tag of the filter are read."""
@@ -199,8 +199,10 @@ class EmbeddingStore:
 
     async def _hits(self, ranked: Sequence[RankedRow], kind: VectorKind) -> Sequence[RagHit]:
         """Return rows with their texts. Rows deleted meanwhile are left out."""
-        refs = {each.row.turn: DocumentRef(TURNS, each.row.turn) for each in ranked}
-        turns: Mapping[DocumentRef, Turn] = await values_at(self._context.store, self._space, refs.values(), Turn)
+        refs_by_turn = {ranked_row.row.turn: DocumentRef(TURNS, ranked_row.row.turn) for ranked_row in ranked}
+        turns: Mapping[DocumentRef, Turn] = await values_at(
+            self._context.store, self._space, refs_by_turn.values(), Turn
+        )
         texts = {
             message_id(TurnId(ref.key), unit.part): (unit.text, turn)
             for ref, turn in turns.items()
@@ -233,26 +235,27 @@ class EmbeddingStore:
         """Return the number of rows per model, and the use of the quotas."""
         embedder = await self._embedder()
         kind = VectorKind(embedder.info.model, embedder.info.dimensions)
-        models: Counter[VectorKind] = Counter()
-        sources: Counter[str] = Counter()
-        stale = unembedded = 0
+        rows_by_model: Counter[VectorKind] = Counter()
+        rows_by_source: Counter[str] = Counter()
+        stale_count = unembedded_count = 0
         async for page in row_pages(self._context.store, self._space):
             for row in page:
-                kinds = {VectorKind(each.model, each.dimension) for each in row.vectors}
-                models.update(kinds)
-                sources[row.source_type] += 1
-                unembedded += not kinds
-                stale += bool(kinds) and kind not in kinds
+                row_kinds = {VectorKind(each.model, each.dimension) for each in row.vectors}
+                rows_by_model.update(row_kinds)
+                rows_by_source[row.source_type] += 1
+                unembedded_count += not row_kinds
+                stale_count += bool(row_kinds) and kind not in row_kinds
         return RagStatus(
             model=kind.model,
             dimension=kind.dimension,
-            total=sources.total(),
+            total=rows_by_source.total(),
             by_model=tuple(
-                ModelRows(model=each.model, dimension=each.dimension, rows=models[each]) for each in sorted(models)
+                ModelRows(model=each.model, dimension=each.dimension, rows=rows_by_model[each])
+                for each in sorted(rows_by_model)
             ),
-            by_source_type=dict(sorted(sources.items())),
-            stale_count=stale,
-            unembedded_count=unembedded,
+            by_source_type=dict(sorted(rows_by_source.items())),
+            stale_count=stale_count,
+            unembedded_count=unembedded_count,
             quotas=await self._quota_states(),
         )
 
@@ -277,8 +280,11 @@ class EmbeddingStore:
         if record is None:
             return embedder
         # This document answers it without the index, which would require reading the whole space.
-        choice, _ = await value_at(self._context.store, self._space, CHOICE, EmbeddingChoice)
-        return self._context.encoders.serving(record, choice.tag if choice is not None else None) or embedder
+        embedding_choice, _ = await value_at(self._context.store, self._space, CHOICE, EmbeddingChoice)
+        return (
+            self._context.encoders.serving(record, embedding_choice.tag if embedding_choice is not None else None)
+            or embedder
+        )
 
     async def _kind(self) -> VectorKind:
         info = (await self._embedder()).info
@@ -313,17 +319,17 @@ class EmbeddingStore:
         raise NotFound(what="embedding", name=row_id)
 
     async def _erase(self, rows: Sequence[EmbeddingRow], reason: str) -> None:
-        ids = tuple(row.id for row in rows)
-        await self._memory.erase(MemoryEraseRequest(scope=self._scope, ids=ids, reason=reason))
+        row_ids = tuple(row.id for row in rows)
+        await self._memory.erase(MemoryEraseRequest(scope=self._scope, ids=row_ids, reason=reason))
         self._parts.cache.forget(self._space)
-        put_in = [row for row in rows if row.is_put_in]
-        size = sum(row.size_bytes + self._parts.ledger.vector_bytes for row in put_in)
-        if put_in:
-            await self._parts.ledger.give_back(self._space, len(put_in), size)
+        inserted_rows = [row for row in rows if row.is_put_in]
+        size_bytes = sum(row.size_bytes + self._parts.ledger.vector_bytes for row in inserted_rows)
+        if inserted_rows:
+            await self._parts.ledger.give_back(self._space, len(inserted_rows), size_bytes)
 
 
 def _row_answer(row: EmbeddingRow, kind: VectorKind, created_at: Instant | None) -> EmbeddingAnswer:
-    is_embedded = any((each.model, each.dimension) == kind for each in row.vectors)
+    is_embedded = any((vector.model, vector.dimension) == kind for vector in row.vectors)
     return EmbeddingAnswer(
         id=row.id,
         source_type=row.source_type,

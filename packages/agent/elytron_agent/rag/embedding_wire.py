@@ -53,8 +53,8 @@ class EmbeddingRequest(Request):
     @property
     def every_tag(self) -> tuple[str, ...]:
         """Return the tags of the request and of its metadata."""
-        inside = self.metadata.get(_TAGS)
-        return (*self.tags, *(tags_of(inside) if isinstance(inside, str | tuple) else ()))
+        inner_tags = self.metadata.get(_TAGS)
+        return (*self.tags, *(tags_of(inner_tags) if isinstance(inner_tags, str | tuple) else ()))
 
     @property
     def values(self) -> dict[str, MetadataValue]:

@@ -108,9 +108,9 @@ async def _delete_embedding(call: RagCall) -> Value:
 
 
 async def _delete_embeddings(call: RagCall) -> Value:
-    dry_run, types = call.flag("dry_run"), call.request.query_params.getlist("source_type")
-    rows, messages = await call.embeddings.delete_all(types, dry_run=dry_run)
-    return wire.EmbeddingsDeleted(deleted=not dry_run, dry_run=dry_run, rows=rows, messages_left=messages)
+    dry_run, source_types = call.flag("dry_run"), call.request.query_params.getlist("source_type")
+    row_count, message_count = await call.embeddings.delete_all(source_types, dry_run=dry_run)
+    return wire.EmbeddingsDeleted(deleted=not dry_run, dry_run=dry_run, rows=row_count, messages_left=message_count)
 
 
 async def _embeddings_status(call: RagCall) -> Value:

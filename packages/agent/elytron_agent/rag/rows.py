@@ -66,10 +66,10 @@ def source_type_of(turn: Turn, /) -> str:
 
 async def row_pages(store: Store, space: SpaceId, /) -> AsyncGenerator[Sequence[EmbeddingRow]]:
     """Yield all rows of a space in pages, in the order of their turns."""
-    after, vectors = "", _VectorPages(store, space)
-    while page := await store.scan(space, TURNS, after=after, limit=PAGE_TURNS):
-        after = page[-1].ref.key
-        yield await asyncio.to_thread(_read_rows, page, await vectors.through(after))
+    last_key, vector_pages = "", _VectorPages(store, space)
+    while page := await store.scan(space, TURNS, after=last_key, limit=PAGE_TURNS):
+        last_key = page[-1].ref.key
+        yield await asyncio.to_thread(_read_rows, page, await vector_pages.through(last_key))
 
 
 async def turn_pages(
@@ -79,25 +79,30 @@ async def turn_pages(
 
     Rows carry only the vectors of one model. If a turn lacks one of these, its rows carry the vectors of all models.
     """
-    for start in range(0, len(turns), PAGE_TURNS):
-        documents = await _turn_documents(store, space, turns[start : start + PAGE_TURNS])
-        sets = await documents_at(store, space, [vectors_ref(document.ref, model_tag) for document in documents])
-        rows = await asyncio.to_thread(_read_rows, documents, list(sets.values()))
-        others = {row.turn for row in rows if not row.vectors}
-        yield [*(row for row in rows if row.turn not in others), *await rows_of_turns(store, space, others)]
+    for page_start in range(0, len(turns), PAGE_TURNS):
+        documents = await _turn_documents(store, space, turns[page_start : page_start + PAGE_TURNS])
+        vector_documents = await documents_at(
+            store, space, [vectors_ref(document.ref, model_tag) for document in documents]
+        )
+        rows = await asyncio.to_thread(_read_rows, documents, list(vector_documents.values()))
+        incomplete_turns = {row.turn for row in rows if not row.vectors}
+        yield [
+            *(row for row in rows if row.turn not in incomplete_turns),
+            *await rows_of_turns(store, space, incomplete_turns),
+        ]
 
 
 async def rows_of_turns(store: Store, space: SpaceId, turns: Iterable[str], /) -> Sequence[EmbeddingRow]:
     """Return the rows of some turns. Deleted turns have none."""
-    keys = sorted(set(turns))
+    turn_keys = sorted(set(turns))
     rows: list[EmbeddingRow] = []
-    for start in range(0, len(keys), PAGE_TURNS):
-        page = await _turn_documents(store, space, keys[start : start + PAGE_TURNS])
-        vectors: list[Document] = []
+    for page_start in range(0, len(turn_keys), PAGE_TURNS):
+        page = await _turn_documents(store, space, turn_keys[page_start : page_start + PAGE_TURNS])
+        vector_documents: list[Document] = []
         for document in page:
             prefix = vectors_prefix(document.ref)
-            vectors += await store.scan(space, VECTORS, prefix=prefix, limit=core_limits.PAGE_MAX)
-        rows += await asyncio.to_thread(_read_rows, page, vectors)
+            vector_documents += await store.scan(space, VECTORS, prefix=prefix, limit=core_limits.PAGE_MAX)
+        rows += await asyncio.to_thread(_read_rows, page, vector_documents)
     return rows
 
 
@@ -119,9 +124,12 @@ class _VectorPages:
         """Return the vector documents up to those of `turn` that were not returned before."""
         documents: list[Document] = []
         while True:
-            count = next((at for at, each in enumerate(self._ahead) if _turn_key(each) > turn), len(self._ahead))
-            documents += self._ahead[:count]
-            self._ahead = self._ahead[count:]
+            due_count = next(
+                (index for index, document_ahead in enumerate(self._ahead) if _turn_key(document_ahead) > turn),
+                len(self._ahead),
+            )
+            documents += self._ahead[:due_count]
+            self._ahead = self._ahead[due_count:]
             if self._ahead or self._is_over:
                 return documents
             page = await self._store.scan(
@@ -140,25 +148,25 @@ def turns_of(refs: Sequence[DocumentRef], /) -> set[str]:
 
 
 def _turn_key(document: Document) -> str:
-    source, _ = source_of(document.ref)
-    return source.key
+    turn_ref, _ = source_of(document.ref)
+    return turn_ref.key
 
 
 def _read_rows(turns: Sequence[Document], vectors: Sequence[Document]) -> list[EmbeddingRow]:
-    sets: dict[str, list[VectorSet]] = {}
+    vector_sets: dict[str, list[VectorSet]] = {}
     for document in vectors:
-        sets.setdefault(_turn_key(document), []).append(VectorSet.from_bytes(document.body))
+        vector_sets.setdefault(_turn_key(document), []).append(VectorSet.from_bytes(document.body))
     return [
         row
         for document in turns
-        for row in _turn_rows(Turn.from_bytes(document.body), document.ref, sets.get(document.ref.key, ()))
+        for row in _turn_rows(Turn.from_bytes(document.body), document.ref, vector_sets.get(document.ref.key, ()))
     ]
 
 
 def _turn_rows(turn: Turn, ref: DocumentRef, sets: Sequence[VectorSet]) -> Iterable[EmbeddingRow]:
     source = source_type_of(turn)
     for unit in recallable_units(ref, turn):
-        check = check_of(embedded_text(unit))
+        text_check = check_of(embedded_text(unit))
         yield EmbeddingRow(
             message_id(TurnId(ref.key), unit.part),
             ref.key,
@@ -168,9 +176,9 @@ def _turn_rows(turn: Turn, ref: DocumentRef, sets: Sequence[VectorSet]) -> Itera
             token_count_of(unit.text),
             len(unit.text.encode("utf-8", "surrogatepass")),
             tuple(
-                StoredVector(each.model, each.dimensions, each.halves_of(check))
-                for each in sets
-                if check in each.vectors
+                StoredVector(vector_set.model, vector_set.dimensions, vector_set.halves_of(text_check))
+                for vector_set in sets
+                if text_check in vector_set.vectors
             ),
         )
 

@@ -36,9 +36,9 @@ class SearchFigures:
     @contextmanager
     def search(self, *, is_cached: bool) -> Generator[None]:
         """Measure the search inside the context."""
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         yield
-        (self._cached if is_cached else self._read).add(time.perf_counter() - began)
+        (self._cached if is_cached else self._read).add(time.perf_counter() - start_s)
 
     def all(self, cache: TableCache, ledger: UsageLedger, /) -> Iterable[SurfaceFigure]:
         """Yield the current figures."""
@@ -64,5 +64,5 @@ class SearchFigures:
             ("cache_waits_over_total", "Searches that gave up waiting for a load.", counts.waits_over),
             ("quota_refused_total", "Texts rejected by a quota.", ledger.refused),
         )  # fmt: skip
-        for name, text, value in rows:
-            yield SurfaceFigure(f"elytron_rag_{name}", text, value)
+        for name, description, value in rows:
+            yield SurfaceFigure(f"elytron_rag_{name}", description, value)

@@ -106,10 +106,10 @@ class TableCache:
 
     async def close(self) -> None:
         """Cancel running loads."""
-        loads = list(self._loads.values())
-        for load in loads:
-            load.cancel()
-        await asyncio.gather(*loads, return_exceptions=True)
+        load_tasks = list(self._loads.values())
+        for load_task in load_tasks:
+            load_task.cancel()
+        await asyncio.gather(*load_tasks, return_exceptions=True)
         self._cached.clear()
 
     async def table(self, space: SpaceId, kind: VectorKind, /) -> VectorTable | None:
@@ -118,54 +118,54 @@ class TableCache:
         Raises Overloaded if it could not be loaded in time. The load continues for the next search.
         """
         self.expire()
-        cached = self._cached.get(space)
-        if cached is not None and cached.kind == kind:
+        cached_table = self._cached.get(space)
+        if cached_table is not None and cached_table.kind == kind:
             self._cached.move_to_end(space)
-            if cached.table is None or await self._catch_up(space, cached):
+            if cached_table.table is None or await self._catch_up(space, cached_table):
                 self.counts.hits += 1
-                return cached.table
+                return cached_table.table
             self.forget(space)
         self.counts.misses += 1
         return (await self._loaded(space, kind)).table
 
     async def _loaded(self, space: SpaceId, kind: VectorKind) -> _CachedTable:
         """Return the loaded table of a space. Concurrent callers share one load."""
-        load = self._loads.get((space, kind))
-        if load is None:
-            load = self._loads[space, kind] = asyncio.create_task(self._load(space, kind))
-            load.add_done_callback(lambda _: self._loads.pop((space, kind), None))
+        load_task = self._loads.get((space, kind))
+        if load_task is None:
+            load_task = self._loads[space, kind] = asyncio.create_task(self._load(space, kind))
+            load_task.add_done_callback(lambda _: self._loads.pop((space, kind), None))
         try:
             async with asyncio.timeout(self.bounds.wait_s):
-                cached = await asyncio.shield(load)
+                cached_table = await asyncio.shield(load_task)
         except TimeoutError:
             self.counts.waits_over += 1
             raise Overloaded from None
         # The loaded table does not include commits made during the load.
-        if cached.table is not None and not await self._catch_up(space, cached):
+        if cached_table.table is not None and not await self._catch_up(space, cached_table):
             self.forget(space)
             raise Overloaded
-        return cached
+        return cached_table
 
     async def _load(self, space: SpaceId, kind: VectorKind) -> _CachedTable:
-        began = time.perf_counter()
-        mark = await last_entry(self._store, space)
+        start_s = time.perf_counter()
+        journal_mark = await last_entry(self._store, space)
         tables: list[VectorTable] = []
-        size = 0
+        size_bytes = 0
         is_too_large = False
         async for page in row_pages(self._store, space):
             tables.append(await asyncio.to_thread(VectorTable.of, kind, page))
-            size += tables[-1].size_bytes
-            if size > min(self.bounds.user_bytes, self.bounds.size_bytes):
+            size_bytes += tables[-1].size_bytes
+            if size_bytes > min(self.bounds.user_bytes, self.bounds.size_bytes):
                 is_too_large = True
                 break
         table = None if is_too_large else await asyncio.to_thread(VectorTable.joined, tables, kind)
-        cached = _CachedTable(table, kind, mark, self._clock.now() + self.bounds.ttl_ms)
+        cached_table = _CachedTable(table, kind, journal_mark, self._clock.now() + self.bounds.ttl_ms)
         self.counts.too_large += table is None
-        self.counts.last_load_s = time.perf_counter() - began
-        self._cached[space] = cached
+        self.counts.last_load_s = time.perf_counter() - start_s
+        self._cached[space] = cached_table
         self._cached.move_to_end(space)
         self._evict()
-        return cached
+        return cached_table
 
     def _evict(self) -> None:
         while len(self._cached) > self.bounds.users or self.size_bytes > self.bounds.size_bytes:
@@ -194,29 +194,31 @@ class TableCache:
     ) -> tuple[frozenset[str], JournalEntry | None] | None:
         """Return the turns changed after `mark`, and the last entry, or None if a full reload is required."""
         turns: set[str] = set()
-        last = mark
-        after = mark.sequence - 1 if mark is not None else 0
-        is_first = mark is not None
+        last_entry_read = mark
+        after_sequence = mark.sequence - 1 if mark is not None else 0
+        is_first_page = mark is not None
         while True:
-            entries = await self._store.journal(space, after=after, limit=core_limits.PAGE_MAX)
-            if is_first and (not entries or entries[0] != mark):
+            entries = await self._store.journal(space, after=after_sequence, limit=core_limits.PAGE_MAX)
+            if is_first_page and (not entries or entries[0] != mark):
                 return None
-            is_first = False
+            is_first_page = False
             turns |= turns_of([entry.ref for entry in entries])
             if len(turns) > CATCH_UP_TURNS:
                 return None
             if entries:
-                last, after = entries[-1], entries[-1].sequence
+                last_entry_read, after_sequence = entries[-1], entries[-1].sequence
             if len(entries) < core_limits.PAGE_MAX:
-                return frozenset(turns), last
+                return frozenset(turns), last_entry_read
 
 
 async def last_entry(store: Store, space: SpaceId, /) -> JournalEntry | None:
     """Return the last entry of a space's journal."""
-    last, page = None, await store.journal(space, after=0, limit=1)
+    latest_entry, page = None, await store.journal(space, after=0, limit=1)
     while page:
         # More entries may have been added since the end was determined.
-        last = page[-1]
-        end = await end_of(store, space, last.sequence)
-        page = await store.journal(space, after=max(end - 1, last.sequence), limit=core_limits.PAGE_MAX)
-    return last
+        latest_entry = page[-1]
+        end_sequence = await end_of(store, space, latest_entry.sequence)
+        page = await store.journal(
+            space, after=max(end_sequence - 1, latest_entry.sequence), limit=core_limits.PAGE_MAX
+        )
+    return latest_entry

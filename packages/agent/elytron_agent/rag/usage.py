@@ -86,9 +86,9 @@ class UsageLedger:
             age_ms = self._ctx.clock.now() - usage.counted_at
             if self._is_old(usage) or (not self._fits(usage, size_bytes) and age_ms >= RECOUNT_PAUSE_MS):
                 # Rows may have been added or removed by other means.
-                counted = await self._recount(space, usage, version)
+                recounted_usage = await self._recount(space, usage, version)
                 usage, version = await self._read(space)
-                usage = usage if version else counted
+                usage = usage if version else recounted_usage
             try:
                 self._require_room(usage, size_bytes)
                 await self._require_project_room(size_bytes)
@@ -127,11 +127,11 @@ class UsageLedger:
         """Return the usage of all users. That of other servers on the same store may be some seconds old."""
         now = self._ctx.clock.now()
         if not self._project_known or now - self._project.counted_at >= PROJECT_COUNT_MS:
-            rows = size = 0
+            rows = size_bytes = 0
             async for space in self._spaces():
                 usage, _ = await self._read(space)
-                rows, size = rows + usage.rows, size + usage.size_bytes
-            self._project = RagUsage(rows=rows, size_bytes=size, counted_at=now)
+                rows, size_bytes = rows + usage.rows, size_bytes + usage.size_bytes
+            self._project = RagUsage(rows=rows, size_bytes=size_bytes, counted_at=now)
             self._project_known = True
         return self._project
 
@@ -178,16 +178,18 @@ class UsageLedger:
 
     async def _recount(self, space: SpaceId, usage: RagUsage, version: int) -> RagUsage:
         """Recount a user's rows, and store the result unless the usage changed meanwhile."""
-        rows = size = 0
-        dimension = self.vector_bytes
+        row_count = size_bytes = 0
+        vector_bytes = self.vector_bytes
         async for page in row_pages(self._ctx.store, space):
-            put_in = [row for row in page if row.is_put_in]
-            rows += len(put_in)
-            size += sum(row.size_bytes + dimension for row in put_in)
-        counted = usage.model_copy(update={"rows": rows, "size_bytes": size, "counted_at": self._ctx.clock.now()})
-        if rows or version:
-            await self._write(space, counted, version)
-        return counted
+            inserted_rows = [row for row in page if row.is_put_in]
+            row_count += len(inserted_rows)
+            size_bytes += sum(row.size_bytes + vector_bytes for row in inserted_rows)
+        recounted_usage = usage.model_copy(
+            update={"rows": row_count, "size_bytes": size_bytes, "counted_at": self._ctx.clock.now()}
+        )
+        if row_count or version:
+            await self._write(space, recounted_usage, version)
+        return recounted_usage
 
     @property
     def vector_bytes(self) -> int:
@@ -211,9 +213,9 @@ class UsageLedger:
         return RuntimeRecords(self._ctx, Scope(space=space))
 
     async def _spaces(self) -> AsyncIterator[SpaceId]:
-        after = ""
-        while page := await self._ctx.store.spaces(after=after, limit=core_limits.PAGE_MAX):
-            after = page[-1]
+        last_space = ""
+        while page := await self._ctx.store.spaces(after=last_space, limit=core_limits.PAGE_MAX):
+            last_space = page[-1]
             for space in page:
                 if not is_reserved(space):
                     yield space

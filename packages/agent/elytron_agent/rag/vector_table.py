@@ -102,27 +102,29 @@ class VectorTable:
     def of(cls, kind: VectorKind, embedding_rows: Iterable[EmbeddingRow], /) -> Self:
         """Build the table of these rows."""
         rows: list[EmbeddingRow] = []
-        halves: list[bytes] = []
-        others: list[EmbeddingRow] = []
+        vector_halves: list[bytes] = []
+        other_rows: list[EmbeddingRow] = []
         for row in embedding_rows:
-            vector = next((each for each in row.vectors if (each.model, each.dimension) == kind), None)
-            bare = row._replace(vectors=tuple(each._replace(halves=b"") for each in row.vectors))
-            if vector is None:
-                others.append(bare)
+            row_vector = next((vector for vector in row.vectors if (vector.model, vector.dimension) == kind), None)
+            row_without_vectors = row._replace(vectors=tuple(vector._replace(halves=b"") for vector in row.vectors))
+            if row_vector is None:
+                other_rows.append(row_without_vectors)
             else:
-                rows.append(bare)
-                halves.append(vector.halves)
-        numbers = np.frombuffer(b"".join(halves), "<f2").reshape(len(rows), kind.dimension)
-        return cls(kind, rows, numbers.astype(np.float32), others)
+                rows.append(row_without_vectors)
+                vector_halves.append(row_vector.halves)
+        matrix = np.frombuffer(b"".join(vector_halves), "<f2").reshape(len(rows), kind.dimension)
+        return cls(kind, rows, matrix.astype(np.float32), other_rows)
 
     def with_turns(self, turns: Collection[str], new_rows: Sequence[EmbeddingRow], /) -> Self:
         """Return the table with `new_rows` replacing all rows of `turns`."""
-        stays = [at for at, row in enumerate(self.rows) if row.turn not in turns]
-        fresh = self.of(self.kind, new_rows)
-        others = [row for row in self.others if row.turn not in turns]
-        rows = [*(self.rows[at] for at in stays), *fresh.rows]
-        matrix = np.concatenate((self.matrix[stays].reshape(len(stays), self.kind.dimension), fresh.matrix))
-        return type(self)(self.kind, rows, matrix, [*others, *fresh.others])
+        remaining_indices = [index for index, row in enumerate(self.rows) if row.turn not in turns]
+        new_table = self.of(self.kind, new_rows)
+        other_rows = [row for row in self.others if row.turn not in turns]
+        rows = [*(self.rows[index] for index in remaining_indices), *new_table.rows]
+        matrix = np.concatenate(
+            (self.matrix[remaining_indices].reshape(len(remaining_indices), self.kind.dimension), new_table.matrix)
+        )
+        return type(self)(self.kind, rows, matrix, [*other_rows, *new_table.others])
 
     @staticmethod
     def joined(tables: Sequence["VectorTable"], kind: VectorKind, /) -> "VectorTable":
@@ -144,49 +146,59 @@ class VectorTable:
         """Return the best matching rows, best first. `query` is an array of little-endian single-precision numbers."""
         vector = np.frombuffer(query, "<f4")
         assert len(vector) == self.kind.dimension
-        passing = self._passing(row_filter)
-        skipped = self._skipped(row_filter)
-        count = len(self.rows) if passing is None else len(passing)
+        passing_indices = self._passing(row_filter)
+        skipped_rows = self._skipped(row_filter)
+        count = len(self.rows) if passing_indices is None else len(passing_indices)
         if not count:
-            return TableAnswer([], 0, skipped)
-        numbers = vector.astype(np.float64)
-        rough = (self.matrix @ (numbers / math.sqrt(numbers @ numbers)).astype(np.float32)) * self._inverse_lengths
-        if passing is not None:
-            rough = rough[passing]
-        near = self._near(rough, limit)
-        places = near if passing is None else passing[near]
-        blocks = (places[begin : begin + _AT_ONCE] for begin in range(0, len(places), _AT_ONCE))
-        scores = [score for block in blocks for score in self._cosines(block, numbers)]
-        ranked = [RankedRow(score, self.rows[at]) for score, at in zip(scores, places.tolist(), strict=True)]
-        return TableAnswer(sorted(ranked, key=attrgetter("place"))[:limit], count, skipped)
+            return TableAnswer([], 0, skipped_rows)
+        exact_vector = vector.astype(np.float64)
+        rough_cosines = (
+            self.matrix @ (exact_vector / math.sqrt(exact_vector @ exact_vector)).astype(np.float32)
+        ) * self._inverse_lengths
+        if passing_indices is not None:
+            rough_cosines = rough_cosines[passing_indices]
+        near_indices = self._near(rough_cosines, limit)
+        candidate_indices = near_indices if passing_indices is None else passing_indices[near_indices]
+        index_blocks = (
+            candidate_indices[block_start : block_start + _AT_ONCE]
+            for block_start in range(0, len(candidate_indices), _AT_ONCE)
+        )
+        scores = [score for index_block in index_blocks for score in self._cosines(index_block, exact_vector)]
+        ranked_rows = [
+            RankedRow(score, self.rows[index]) for score, index in zip(scores, candidate_indices.tolist(), strict=True)
+        ]
+        return TableAnswer(sorted(ranked_rows, key=attrgetter("place"))[:limit], count, skipped_rows)
 
     def _near(self, rough: Matrix, limit: int) -> NDArray[np.intp]:
         """Return the indices of all rows that could be among the best, given the error of the rough cosines."""
         if len(rough) <= limit:
             return np.arange(len(rough))
-        last = np.partition(rough, len(rough) - limit)[len(rough) - limit]
-        error = 2 * (self.kind.dimension + 8) * _ROUNDING
-        return np.flatnonzero(rough >= last - 2 * error)
+        lowest_best = np.partition(rough, len(rough) - limit)[len(rough) - limit]
+        rounding_error = 2 * (self.kind.dimension + 8) * _ROUNDING
+        return np.flatnonzero(rough >= lowest_best - 2 * rounding_error)
 
     def _cosines(self, places: NDArray[np.intp], numbers: NDArray[np.float64]) -> Sequence[float]:
         # Products of half- and single-precision numbers are exact in double precision, and are then summed exactly.
         vectors = self.matrix[places].astype(np.float64)
         sums = exact_sums(np.concatenate((vectors * numbers, vectors * vectors, [numbers * numbers])))
-        length = math.sqrt(sums[-1])
-        pairs = zip(sums[: len(places)], sums[len(places) : -1], strict=True)
-        return [round(total / (math.sqrt(own) * length), _DIGITS) if own else 0.0 for total, own in pairs]
+        query_length = math.sqrt(sums[-1])
+        product_pairs = zip(sums[: len(places)], sums[len(places) : -1], strict=True)
+        return [
+            round(dot_product / (math.sqrt(squared_length) * query_length), _DIGITS) if squared_length else 0.0
+            for dot_product, squared_length in product_pairs
+        ]
 
     def _passing(self, row_filter: RowFilter) -> NDArray[np.intp] | None:
         """Return the indices of the rows that match, or None for all."""
         if row_filter.is_open:
             return None
-        return np.array([at for at, row in enumerate(self.rows) if row_filter.passes(row)], np.intp)
+        return np.array([index for index, row in enumerate(self.rows) if row_filter.passes(row)], np.intp)
 
     def _skipped(self, row_filter: RowFilter) -> SkippedRows:
-        counted = Counter(self._reasons) if row_filter.is_open else Counter(
+        reason_counts = Counter(self._reasons) if row_filter.is_open else Counter(
             reason for row, reason in zip(self.others, self._reasons, strict=True) if row_filter.passes(row)
         )  # fmt: skip
-        return SkippedRows(*(counted[reason] for reason in SkippedRows._fields))
+        return SkippedRows(*(reason_counts[reason] for reason in SkippedRows._fields))
 
     @cached_property
     def _reasons(self) -> Sequence[str]:
@@ -204,31 +216,33 @@ def exact_sums(parts: NDArray[np.float64], /) -> Sequence[float]:
     Adding a large power of 2 to a number and subtracting it again keeps only the upper digits. Sums of those are exact
     in any order. The remainders are summed in the same way.
     """
-    sums = list[list[float]]()
-    room = 2.0 ** math.frexp(parts.shape[1] + 2)[1]
+    partial_sums = list[list[float]]()
+    magnitude_factor = 2.0 ** math.frexp(parts.shape[1] + 2)[1]
     while largest := max(float(parts.max(initial=0.0)), -float(parts.min(initial=0.0))):
         if not math.isfinite(largest):
             return [math.fsum(row) for row in parts.tolist()]
-        power = room * 2.0 ** math.frexp(largest)[1]
-        upper = (parts + power) - power
-        sums.append(upper.sum(axis=1).tolist())
-        parts = parts - upper
-    return [math.fsum(each) for each in zip(*sums, strict=True)] if sums else [0.0] * len(parts)
+        rounding_power = magnitude_factor * 2.0 ** math.frexp(largest)[1]
+        upper_parts = (parts + rounding_power) - rounding_power
+        partial_sums.append(upper_parts.sum(axis=1).tolist())
+        parts = parts - upper_parts
+    return (
+        [math.fsum(row_parts) for row_parts in zip(*partial_sums, strict=True)] if partial_sums else [0.0] * len(parts)
+    )
 
 
 def _reason_of(row: EmbeddingRow, kind: VectorKind) -> str:
     """Return why a row is not compared, as the name of a field of `SkippedRows`."""
-    if any(each.model == kind.model for each in row.vectors):
+    if any(vector.model == kind.model for vector in row.vectors):
         return "other_dimensions"
     return "other_models" if row.vectors else "unembedded"
 
 
 def merged_answers(answers: Iterable[TableAnswer], /, *, limit: int) -> TableAnswer:
     """Combine the answers of several tables."""
-    ranked: list[RankedRow] = []
-    compared, skipped = 0, SkippedRows()
+    ranked_rows: list[RankedRow] = []
+    compared_count, skipped_rows = 0, SkippedRows()
     for answer in answers:
-        ranked = sorted([*ranked, *answer.ranked], key=lambda each: each.place)[:limit]
-        compared += answer.compared
-        skipped = skipped.plus(answer.skipped)
-    return TableAnswer(ranked, compared, skipped)
+        ranked_rows = sorted([*ranked_rows, *answer.ranked], key=lambda each: each.place)[:limit]
+        compared_count += answer.compared
+        skipped_rows = skipped_rows.plus(answer.skipped)
+    return TableAnswer(ranked_rows, compared_count, skipped_rows)

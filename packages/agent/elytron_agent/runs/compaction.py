@@ -52,10 +52,10 @@ class ThreadCompactor:
         """Return a plan for a request of `total_tokens`, or None if no turn has to or may leave the window."""
         sizes = self._sizes(zone)
         # The current summary becomes part of the next one.
-        replaced = min(self._tokens(self._summary_bytes(self._previous)), limits.SUMMARY_TOKENS)
+        replaced_tokens = min(self._tokens(self._summary_bytes(self._previous)), limits.SUMMARY_TOKENS)
         return plan_compaction(
             sizes,
-            fixed_tokens=max(total_tokens - sum(size.tokens for size in sizes) - replaced, 0),
+            fixed_tokens=max(total_tokens - sum(size.tokens for size in sizes) - replaced_tokens, 0),
             max_tokens=self._tokens(self.agent.max_bytes()),
             threshold=1.0,
             is_forced=is_forced,
@@ -73,11 +73,11 @@ class ThreadCompactor:
         Raises InvalidInput if the window has changed.
         """
         summary = await self._summed_up(planned)
-        saved = bytes_of(self._messages(summary.covers)) + self._summary_bytes(self._previous)
-        if self._summary_bytes(summary.text) >= saved and not summary.is_extract:
+        saved_bytes = bytes_of(self._messages(summary.covers)) + self._summary_bytes(self._previous)
+        if self._summary_bytes(summary.text) >= saved_bytes and not summary.is_extract:
             # The model's summary is too long. An extract of first sentences may be shorter.
             summary = summary.model_copy(update={"text": self._extract(summary.covers), "is_extract": True})
-        if self._summary_bytes(summary.text) >= saved:
+        if self._summary_bytes(summary.text) >= saved_bytes:
             logger.warning("a summary was discarded because it is no shorter than its %d turns", len(summary.covers))
             return None
         await self._commit(summary)
@@ -113,8 +113,8 @@ class ThreadCompactor:
         return extract_summary([turn for turn in self.agent.thread.past if turn.run in runs], self._previous)
 
     def _messages(self, runs: Collection[str]) -> list[Message]:
-        past = (turn for turn in self.agent.thread.past if turn.run in runs)
-        return [message for turn in past for message in turn_messages(turn, zone="UTC")]
+        past_turns = (turn for turn in self.agent.thread.past if turn.run in runs)
+        return [message for turn in past_turns for message in turn_messages(turn, zone="UTC")]
 
     def _summary_bytes(self, text: str) -> int:
         return message_bytes(reference_message(summary_text(text, ""))) if text else 0
@@ -130,10 +130,10 @@ class ThreadCompactor:
         thread = self.agent.thread
         if thread.summary is not None:
             await self._withdraw(await thread.journal.summary(thread.name, thread.summary.number) or thread.summary)
-        undone = await thread.uncompact()
+        undone_summary = await thread.uncompact()
         if thread.summary is not None and not thread.summary.is_erased:
             await self._keep(thread.summary)
-        return undone
+        return undone_summary
 
     def _sizes(self, zone: str) -> list[TurnSize]:
         return [
@@ -147,15 +147,15 @@ class ThreadCompactor:
         for _ in range(2):
             timeout_s = self.deadline.timeout_s() if self.deadline is not None else None
             try:
-                answer = ask_for(self.agent.models.summary, request, WindowSummaryDraft)
-                draft = (await finish_work(answer, timeout_s=timeout_s)).value
+                draft_request = ask_for(self.agent.models.summary, request, WindowSummaryDraft)
+                draft = (await finish_work(draft_request, timeout_s=timeout_s)).value
             except (ModelError, TimeoutError, WorkCancelled):
                 return None
             problem = problem_of(draft, turns, previous)
             if problem is None:
                 return draft.text
-            again = text_message(ChatRole.USER, f"Your summary was rejected: {problem}. Write it again.")
-            request = request.model_copy(update={"messages": (*request.messages, again)})
+            retry_message = text_message(ChatRole.USER, f"Your summary was rejected: {problem}. Write it again.")
+            request = request.model_copy(update={"messages": (*request.messages, retry_message)})
         return None
 
     async def _withdraw(self, undone: WindowSummary) -> None:
@@ -164,20 +164,20 @@ class ThreadCompactor:
         channel, conversation = agent.scope.conversation_key
         filters = RecallFilters(planes=(RecallPlane.SUMMARY,), channels=(channel,), conversations=(conversation,))
         request = MemoryListRequest(scope=agent.scope, filters=filters, limit=1)
-        stored = [hit for hit in (await agent.memory.list(request)).items if hit.text == _stored_text(undone)]
-        if stored:
+        stored_hits = [hit for hit in (await agent.memory.list(request)).items if hit.text == _stored_text(undone)]
+        if stored_hits:
             await agent.memory.forget(
-                MemoryForgetRequest(scope=agent.scope, ids=(stored[0].id,), reason="the compaction was undone")
+                MemoryForgetRequest(scope=agent.scope, ids=(stored_hits[0].id,), reason="the compaction was undone")
             )
 
     async def _keep(self, summary: WindowSummary) -> None:
         """Store the summary in memory too. The thread already has it, so a failure changes nothing."""
         head = self.agent.thread.head
-        covered = head.runs - len(head.window)
-        draft = SummaryDraft(text=_stored_text(summary), messages=max(2 * covered, 1))
+        covered_runs = head.runs - len(head.window)
+        draft = SummaryDraft(text=_stored_text(summary), messages=max(2 * covered_runs, 1))
         try:
-            write = MemoryWriteRequest(scope=self.agent.scope, write=SummaryWrite(summary=draft))
-            await self.agent.memory.write(write)
+            write_request = MemoryWriteRequest(scope=self.agent.scope, write=SummaryWrite(summary=draft))
+            await self.agent.memory.write(write_request)
         except ElytronError:
             return
 

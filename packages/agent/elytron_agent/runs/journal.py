@@ -211,7 +211,7 @@ class RunRecord(Value):
         messages: list[Message] = []
         for reply in self.replies:
             messages.append(ModelReply(items=reply.items))
-            messages += [shown_result(each, self.input.run) for each in self.results if each.step == reply.step]
+            messages += [shown_result(result, self.input.run) for result in self.results if result.step == reply.step]
             if reply.correction:
                 messages.append(correction_message(reply.correction))
         return tuple(messages)
@@ -245,13 +245,13 @@ class RunRecord(Value):
         if not self.replies:
             return ()
         result_places = {result.place for result in self.results if result.step == self.replies[-1].step}
-        return tuple(call for place, call in enumerate(self.replies[-1].calls) if place not in result_places)
+        return tuple(call for index, call in enumerate(self.replies[-1].calls) if index not in result_places)
 
     @property
     def corrections(self) -> int:
         """Return how often the model was asked again after a reply that could not be acted on."""
-        malformed = {result.step for result in self.results if result.is_malformed}
-        return len(malformed | {reply.step for reply in self.replies if reply.correction})
+        malformed_steps = {result.step for result in self.results if result.is_malformed}
+        return len(malformed_steps | {reply.step for reply in self.replies if reply.correction})
 
     @property
     def usage(self) -> RunUsage:
@@ -305,16 +305,21 @@ class RunJournal(ThreadNotes):
 
     async def state(self, thread: str, /) -> ThreadState:
         """Return the state of the thread with its notes, in one read."""
-        threads, settings = (AGENTS, self._agent), (AGENTS, self._agent, "settings")
-        notes = (*threads, thread)
-        names = ((threads, thread), (settings, PREFERENCES), (notes, WELCOMED), (notes, REACTED))
-        head, preferences, welcome, reacted = await self._records.get_all(names)
+        agent_namespace, settings_namespace = (AGENTS, self._agent), (AGENTS, self._agent, "settings")
+        thread_notes = (*agent_namespace, thread)
+        record_names = (
+            (agent_namespace, thread),
+            (settings_namespace, PREFERENCES),
+            (thread_notes, WELCOMED),
+            (thread_notes, REACTED),
+        )
+        head, preferences, welcome, reacted_runs = await self._records.get_all(record_names)
         return ThreadState(
             head=ThreadHead.model_validate(head.value) if head is not None else ThreadHead(),
             version=head.version if head is not None else 0,
             preferences=UserPreferences.model_validate(preferences.value) if preferences is not None else None,
             welcome=ThreadWelcome.model_validate(welcome.value) if welcome is not None else None,
-            reacted=ReactedRuns.model_validate(reacted.value).runs if reacted is not None else (),
+            reacted=ReactedRuns.model_validate(reacted_runs.value).runs if reacted_runs is not None else (),
         )
 
     async def head(self, thread: str, /) -> tuple[ThreadHead, int]:
@@ -382,10 +387,10 @@ class RunJournal(ThreadNotes):
 
         The run has no effects before this commit. Raises Conflict if another process took over the run or the thread.
         """
-        stored = await self._put_all(
+        stored_records = await self._put_all(
             [self._draft(run_input.run, run_input), self._head_draft(run_input.thread, head, version)]
         )
-        return stored[-1].version
+        return stored_records[-1].version
 
     async def keep_name(self, run: str, /) -> None:
         """Record that a run with this id began, as a digest that survives the run's erasure."""
@@ -405,7 +410,7 @@ class RunJournal(ThreadNotes):
         The calls of a reply may be made once it is stored, or once their approval is.
         """
         if documents:
-            await self._put_all([self._draft(run, each) for each in documents])
+            await self._put_all([self._draft(run, document) for document in documents])
 
     async def close(self, run: str, closing: RunClosing, /) -> tuple[RunEnd, int]:
         """Commit the turn, the last documents of its run and the thread. Return the end and the thread's version.
@@ -422,27 +427,29 @@ class RunJournal(ThreadNotes):
         def drafts(turn: str | None, messages: tuple[str, ...], /) -> list[RecordDraft]:
             nonlocal ended
             ended = closing.end.model_copy(update={"turn": turn, "memories": messages})
-            record_drafts = [self._draft(run, each) for each in (*documents, ended)]
+            record_drafts = [self._draft(run, document) for document in (*documents, ended)]
             return record_drafts + ([self._head_draft(*closing.head)] if closing.head is not None else [])
 
         try:
             if closing.turn is None:
-                stored = await self._put_all(drafts(None, ()))
+                stored_records = await self._put_all(drafts(None, ()))
             elif self.is_elsewhere:
                 report = await self._memory.finalize_turn_and_maintain(closing.turn)
-                stored = await self._put_all(drafts(report.turn_id, report.message_ids))
+                stored_records = await self._put_all(drafts(report.turn_id, report.message_ids))
             else:
-                names = [(copies_of_turn(run, self._agent), _document_key(each)) for each in (*documents, ended)]
-                names += [((AGENTS, self._agent), closing.head[0])] if closing.head is not None else []
-                _, stored = await self._records.finalize_turn(closing.turn, names, drafts)
+                record_names = [
+                    (copies_of_turn(run, self._agent), _document_key(document)) for document in (*documents, ended)
+                ]
+                record_names += [((AGENTS, self._agent), closing.head[0])] if closing.head is not None else []
+                _, stored_records = await self._records.finalize_turn(closing.turn, record_names, drafts)
         except TurnConflict:
             # The turn was committed before the interruption, with another end. It stays as it is.
-            stored = await self._put_all(drafts(None, ()))
+            stored_records = await self._put_all(drafts(None, ()))
         except PreconditionFailed:
             raise Conflict(
                 what=MOVED_ON, expected=closing.head[2] if closing.head is not None else 0, found=0
             ) from None
-        return ended, stored[-1].version
+        return ended, stored_records[-1].version
 
     async def load(self, run: str, /) -> RunRecord | None:
         """Return everything that is stored of a run, or None if there is nothing."""
@@ -450,38 +457,44 @@ class RunJournal(ThreadNotes):
 
     async def changed_runs(self, turns: Sequence[WindowTurn], /) -> frozenset[str]:
         """Return the runs that memory no longer holds completely because part of their turn was forgotten or erased."""
-        threads: dict[str, dict[str, WindowTurn]] = {}
+        turns_by_thread: dict[str, dict[str, WindowTurn]] = {}
         for turn in turns:
             if turn.memories:
-                threads.setdefault(run_place(turn.run)[1], {})[turn.memories[0]] = turn
-        missing_by_thread = [await self._gone_in(thread, stored) for thread, stored in threads.items()]
+                turns_by_thread.setdefault(run_place(turn.run)[1], {})[turn.memories[0]] = turn
+        missing_by_thread = [
+            await self._gone_in(thread, stored_turns) for thread, stored_turns in turns_by_thread.items()
+        ]
         return frozenset(run for missing_runs in missing_by_thread for run in missing_runs)
 
     async def _gone_in(self, thread: str, stored: Mapping[str, WindowTurn]) -> list[str]:
         """Return the incomplete runs of a thread; "" means the agent's own thread."""
-        last = max(stored) if thread else None
+        last_turn = max(stored) if thread else None
         request = MemoryReplayRequest(
             scope=self._scope if not thread or self._scope is None else in_thread(self._scope, thread),
             limit=min(len(stored) + _OTHERS, core_limits.PAGE_MAX),
-            cursor=turn_id(tag_of(TurnId(last)), sequence_of(TurnId(last)) + 1) if last is not None else None,
+            cursor=turn_id(tag_of(TurnId(last_turn)), sequence_of(TurnId(last_turn)) + 1)
+            if last_turn is not None
+            else None,
         )
         report = await self._memory.replay(request)
         ledger_turns = {turn.id: turn for turn in report.turns}
         # Turns before the page were not checked and count as complete.
-        first = report.turns[0].id if report.turns and report.has_more else ""
+        first_turn = report.turns[0].id if report.turns and report.has_more else ""
         return [
             turn.run
-            for place, turn in stored.items()
-            if place >= first and not _is_whole(ledger_turns.get(TurnId(place)), turn)
+            for ledger_id, turn in stored.items()
+            if ledger_id >= first_turn and not _is_whole(ledger_turns.get(TurnId(ledger_id)), turn)
         ]
 
     async def erase_copies(self, thread: str, runs: Iterable[str], /, *, with_summaries: bool) -> None:
         """Erase the copies of runs and of blocks, as erasing them in memory would if it held the journal."""
-        below = [copies_of_turn(run, self._agent) for run in runs]
-        if not below:
+        namespaces = [copies_of_turn(run, self._agent) for run in runs]
+        if not namespaces:
             return
-        below += [COPIES_OF_BLOCKS, *([copies_of_conversation(thread)] if with_summaries else [])]
-        await self._records.erase([each for space in below async for each in self._records.below(space)])
+        namespaces += [COPIES_OF_BLOCKS, *([copies_of_conversation(thread)] if with_summaries else [])]
+        await self._records.erase(
+            [record for namespace in namespaces async for record in self._records.below(namespace)]
+        )
 
     def _copies_namespace(self, thread: str) -> tuple[str, ...]:
         return (*COPIES_OF_BLOCKS, self._agent, thread)
@@ -502,18 +515,20 @@ def in_thread(scope: Scope, thread: str, /) -> Scope:
 
 def run_of_documents(documents: Iterable[Record], /) -> RunRecord | None:
     """Build a run from its documents, or return None if its input is missing."""
-    values: dict[str, Any] = {each.key: each.value for each in documents if not each.key.startswith(MARK)}
-    input_value, end = values.pop(_INPUT, None), values.pop(_END, None)
+    values: dict[str, Any] = {
+        document.key: document.value for document in documents if not document.key.startswith(MARK)
+    }
+    input_value, end_value = values.pop(_INPUT, None), values.pop(_END, None)
     if input_value is None:
         return None
-    approved = [values.pop(key) for key in sorted(values) if key.endswith(_APPROVED)]
-    keys = sorted(values)
+    approval_values = [values.pop(key) for key in sorted(values) if key.endswith(_APPROVED)]
+    value_keys = sorted(values)
     return RunRecord(
         input=RunInput.model_validate(input_value),
-        replies=tuple(StepReply.model_validate(values[key]) for key in keys if "." not in key),
-        results=tuple(CallResult.model_validate(values[key]) for key in keys if "." in key),
-        approvals=tuple(CallApproval.model_validate(each) for each in approved),
-        end=RunEnd.model_validate(end) if end is not None else None,
+        replies=tuple(StepReply.model_validate(values[key]) for key in value_keys if "." not in key),
+        results=tuple(CallResult.model_validate(values[key]) for key in value_keys if "." in key),
+        approvals=tuple(CallApproval.model_validate(document) for document in approval_values),
+        end=RunEnd.model_validate(end_value) if end_value is not None else None,
     )
 
 
@@ -527,8 +542,8 @@ def _document_key(document: RunDocument) -> str:
         case RunEnd():
             return _END
         case CallApproval() | CallResult():
-            approved = _APPROVED if isinstance(document, CallApproval) else ""
-            return f"{document.step:0{STEP_DIGITS}}.{document.place:0{STEP_DIGITS}}{approved}"
+            approval_suffix = _APPROVED if isinstance(document, CallApproval) else ""
+            return f"{document.step:0{STEP_DIGITS}}.{document.place:0{STEP_DIGITS}}{approval_suffix}"
 
 
 def journal_of(memory: MemoryFace, journal: MemoryFace | None, /) -> RuntimeRecords:

@@ -44,8 +44,8 @@ def locale_of(name: str, /) -> str:
     """Return `name` if it is a language tag of BCP 47, such as pt-PT. Raises InvalidInput."""
     tag_match = _LOCALE.fullmatch(name)
     if tag_match is None or (len(tag_match[1]) == 2 and tag_match[1].lower() not in LANGUAGES):
-        near = near_names(name[:2], LANGUAGES)
-        problem = f"is not a language such as pt or pt-PT: the nearest are {near}"
+        nearest_names = near_names(name[:2], LANGUAGES)
+        problem = f"is not a language such as pt or pt-PT: the nearest are {nearest_names}"
         raise InvalidInput(field="locale", problem=problem)
     return name
 
@@ -233,8 +233,10 @@ class HostApprover:
     async def ask(self, call: ToolCall, /, *, run: str, step: int, deadline: RunDeadline) -> HostApproval:
         """Return the host's answer. A failure counts as a denial, because nothing is done without approval."""
         assert self._approve is not None
-        about = self._tools[call.name].description
-        request = ApprovalRequest(run=run, step=step, tool=call.name, arguments=call.arguments, description=about)
+        tool_description = self._tools[call.name].description
+        request = ApprovalRequest(
+            run=run, step=step, tool=call.name, arguments=call.arguments, description=tool_description
+        )
         try:
             answer = await deadline.paused(self._answer(self._approve, request))
         except (Exception, WorkCancelled) as error:  # noqa: BLE001 - the host's code; its failure is a no

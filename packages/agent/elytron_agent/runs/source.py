@@ -93,9 +93,9 @@ class AgentModels:
     def _model(self, model: ChatModel | str) -> ChatModel:
         if not isinstance(model, str):
             return model
-        opened = open_model(model, context_tokens=self._context_tokens)
-        self._opened.append(opened)
-        return opened
+        opened_model = open_model(model, context_tokens=self._context_tokens)
+        self._opened.append(opened_model)
+        return opened_model
 
 
 class ClientPart(Value):
@@ -120,8 +120,8 @@ class ClientPart(Value):
 
     def offered(self, own: Sequence[ModelTool], /, *, is_first: bool) -> tuple[ModelTool, ...]:
         """Return the tools to offer: the client's and the agent's `own`, or only the client's if the choice says so."""
-        is_bound = is_first and self.choice is ToolChoice.REQUIRED
-        return self.tools if is_bound else (*own, *self.tools)
+        must_call_tool = is_first and self.choice is ToolChoice.REQUIRED
+        return self.tools if must_call_tool else (*own, *self.tools)
 
 
 @dataclass(slots=True)
@@ -159,15 +159,17 @@ class AgentParts:
     @property
     def window(self) -> TokenWindow:
         """Return the window of requests: the configured size, but not more than the model's."""
-        most = self.settings.max_context_tokens
-        return TokenWindow(tokens=min(most, self.models.main.info.context_tokens or most), factor=self.factor)
+        max_tokens = self.settings.max_context_tokens
+        return TokenWindow(
+            tokens=min(max_tokens, self.models.main.info.context_tokens or max_tokens), factor=self.factor
+        )
 
     def max_bytes(self, share: float = 1.0, /) -> int:
         """Return the size limit of a request before it is shortened, or the given share of it."""
-        most = self.window.max_bytes(self.settings.compaction_threshold)
+        max_bytes_of_window = self.window.max_bytes(self.settings.compaction_threshold)
         if self.refused_bytes:
-            most = min(most, int(self.refused_bytes * REFUSED_SHARE))
-        return int(most * share)
+            max_bytes_of_window = min(max_bytes_of_window, int(self.refused_bytes * REFUSED_SHARE))
+        return int(max_bytes_of_window * share)
 
 
 BLOCK_TOOLS: Final = frozenset({"memory_append", "core_memory_append"})
@@ -187,10 +189,10 @@ class MemoryTools:
     @property
     def instruction(self) -> str:
         """Return instructions for using memory, or "" without such tools."""
-        places = ["facts about the person in the block `human`"] if self.writes_human else []
+        memory_places = ["facts about the person in the block `human`"] if self.writes_human else []
         if self.archives:
-            places.append(f"{'the rest' if self.writes_human else 'facts and plans'} in archival memory")
-        sentences = [f"Keep what will matter later: {', '.join(places)}."] if places else []
+            memory_places.append(f"{'the rest' if self.writes_human else 'facts and plans'} in archival memory")
+        sentences = [f"Keep what will matter later: {', '.join(memory_places)}."] if memory_places else []
         return " ".join(sentences + (["Search memory before you say that you do not know."] if self.searches else []))
 
 
@@ -240,27 +242,29 @@ class ContextSource:
 
         This prevents a withdrawn fact from being shown. If facts could not be read (None), nothing changes.
         """
-        stable = await self.agent.thread.read_stable()
-        if stable is not None and (facts is None or set(stable.facts.splitlines()) <= set(facts.splitlines())):
-            return stable
-        stable = StableContext(
+        stable_context = await self.agent.thread.read_stable()
+        if stable_context is not None and (
+            facts is None or set(stable_context.facts.splitlines()) <= set(facts.splitlines())
+        ):
+            return stable_context
+        stable_context = StableContext(
             blocks=await self._blocks(),
             facts=facts or "",
             mark=self.agent.ids.secret(6).hex(),
             at=self.agent.clock.now(),
         )
-        await self.agent.thread.keep_stable(stable)
-        return stable
+        await self.agent.thread.keep_stable(stable_context)
+        return stable_context
 
     async def turn(self, text: str, preferences: UserPreferences, /, *, strategy_reference: str | None) -> RunContext:
         """Return the context that applies only to this turn."""
-        shown_ids = frozenset(memory for turn in self.agent.thread.past for memory in turn.memories)
-        settings = self.agent.settings
+        shown_ids = frozenset(memory_id for turn in self.agent.thread.past for memory_id in turn.memories)
+        agent_settings = self.agent.settings
         # A strategy brings its own memory.
-        wait_s = settings.recall_deadline_s if self.agent.strategy is None else 0
+        wait_s = agent_settings.recall_deadline_s if self.agent.strategy is None else 0
         budget = TurnBudget(turn_limits.STANDING_CHARS, memories=RECALL_LIMIT, wait_s=wait_s)
-        memory = await self.agent.turn_memory.before(TurnMessages(current=text, ids=shown_ids), budget)
-        stable, blocks = await self.stable(memory.facts), await self._blocks()
+        turn_context = await self.agent.turn_memory.before(TurnMessages(current=text, ids=shown_ids), budget)
+        stable_context, blocks = await self.stable(turn_context.facts), await self._blocks()
         self.first_blocks = None
         await self.agent.thread.read_reactions()
         self.welcome = await self._welcome(preferences.timezone)
@@ -269,24 +273,24 @@ class ContextSource:
             at=self.agent.clock.now(),
             zone=preferences.timezone,
             locale=preferences.locale,
-            is_first_time=settings.welcomes and is_first_time(head.runs, blocks),
+            is_first_time=agent_settings.welcomes and is_first_time(head.runs, blocks),
             writes_human=self.memory.writes_human,
             searches=self.memory.searches,
-            changed_blocks=changed_blocks(blocks, stable.blocks),
-            wishes=memory.wishes,
-            recalled=memory.recalled,
-            note=memory.note,
+            changed_blocks=changed_blocks(blocks, stable_context.blocks),
+            wishes=turn_context.wishes,
+            recalled=turn_context.recalled,
+            note=turn_context.note,
             reference=strategy_reference,
         )
-        return RunContext(notes=parts, mark=self.agent.ids.secret(6).hex(), memory=memory, blocks=blocks)
+        return RunContext(notes=parts, mark=self.agent.ids.secret(6).hex(), memory=turn_context, blocks=blocks)
 
     async def parts(self, turn: RunContext, current: WindowTurn, /, *, zone: str, before_history: str) -> ContextParts:
         """Return all parts of a request."""
-        stable, summary = await self.stable(turn.memory.facts), self.agent.thread.summary
+        stable_context, summary = await self.stable(turn.memory.facts), self.agent.thread.summary
         return ContextParts(
             policy=self.policy,
-            stable=stable,
-            summary=summary_text(summary.text, stable.mark) if summary is not None else "",
+            stable=stable_context,
+            summary=summary_text(summary.text, stable_context.mark) if summary is not None else "",
             welcome=self.welcome if summary is None else "",
             window=self.agent.thread.past,
             before_history=before_history,
@@ -308,15 +312,17 @@ class ContextSource:
 
     async def _welcome(self, zone: str) -> str:
         """Return the stored greeting with the person's reactions to it, or "" if there is none."""
-        state = self.agent.thread.state
-        welcome = state.welcome
+        thread_state = self.agent.thread.state
+        welcome = thread_state.welcome
         if welcome is None:
             return ""
         try:
-            noted = await self.agent.journal.reactions((WELCOMED,) if WELCOMED in state.reacted else ())
+            welcome_reactions = await self.agent.journal.reactions(
+                (WELCOMED,) if WELCOMED in thread_state.reacted else ()
+            )
         except ElytronError:
             return ""
-        return welcome_text(welcome.texts, welcome.at, zone=zone, reactions=noted.get(WELCOMED, ()))
+        return welcome_text(welcome.texts, welcome.at, zone=zone, reactions=welcome_reactions.get(WELCOMED, ()))
 
     async def _blocks(self) -> tuple[ShownBlock, ...]:
         return self.first_blocks if self.first_blocks is not None else await self.shown_blocks()
@@ -352,9 +358,9 @@ def is_first_time(runs: int, blocks: Sequence[ShownBlock], /) -> bool:
 
 def prefix_fingerprint(parts: ContextParts, /) -> str:
     """Return a digest of everything before the window, without any size limit."""
-    stable = parts.stable.text if parts.stable is not None else ""
-    prefix = f"{parts.policy}\0{stable}\0{parts.summary}" + (f"\0{parts.welcome}" if parts.welcome else "")
-    return hashlib.sha256(prefix.encode()).hexdigest()[:16]
+    stable_text = parts.stable.text if parts.stable is not None else ""
+    prefix_text = f"{parts.policy}\0{stable_text}\0{parts.summary}" + (f"\0{parts.welcome}" if parts.welcome else "")
+    return hashlib.sha256(prefix_text.encode()).hexdigest()[:16]
 
 
 READ_RESULT: Final = "read_result"
@@ -381,18 +387,20 @@ def turn_of(agent: AgentParts, record: RunRecord, reason: StopReason, /) -> Memo
     schedule is stored with the system's role.
     """
     delivery = delivery_of(reason, record.text)
-    new = (result for result in record.results if result.tool != READ_RESULT)
-    outside = [result for result in new if result.is_outside and not result.is_error]
+    new_results = (result for result in record.results if result.tool != READ_RESULT)
+    outside_results = [result for result in new_results if result.is_outside and not result.is_error]
     role = EvidenceRole.USER if record.input.schedule is None else EvidenceRole.SYSTEM
-    words = [transcript.Message(role=role, text=record.input.text, at=record.input.at)] if record.input.text else []
+    input_words = (
+        [transcript.Message(role=role, text=record.input.text, at=record.input.at)] if record.input.text else []
+    )
     client_messages = given_messages(record.input)
     tool_messages = (
         transcript.Message(role=EvidenceRole.TOOL, text=clip_text(result.text, OUTSIDE_CHARS), speaker=result.tool)
-        for result in outside[: core_limits.TOOL_OBSERVATIONS]
+        for result in outside_results[: core_limits.TOOL_OBSERVATIONS]
         if result.text.strip()
     )
     has_answer = delivery is transcript.TurnDelivery.DELIVERED
-    input_messages = (*client_messages, *words, *tool_messages)
+    input_messages = (*client_messages, *input_words, *tool_messages)
     if not input_messages and not has_answer:
         return None
     answer = transcript.Message(role=EvidenceRole.ASSISTANT, text=record.text) if has_answer else None
@@ -402,9 +410,9 @@ def turn_of(agent: AgentParts, record: RunRecord, reason: StopReason, /) -> Memo
         input_messages=input_messages,
         assistant_message=answer,
         tool_observations=tuple(_observe_result(result) for result in record.results[: core_limits.TOOL_OBSERVATIONS]),
-        external_content_used=bool(outside)
+        external_content_used=bool(outside_results)
         or record.input.is_outside
-        or any(each.role is EvidenceRole.TOOL for each in client_messages),
+        or any(message.role is EvidenceRole.TOOL for message in client_messages),
     )
     return agent.turn_memory.closing_of(delta)
 

@@ -89,16 +89,16 @@ class AgentThread:
 
     async def wait(self, wait_s: float, /, *, is_fresh: bool = False) -> None:
         """Read the thread until no other process runs it. `is_fresh` skips the first read. Raises ThreadBusy."""
-        until = self.clock.now() + wait_s * 1000
+        deadline_ms = self.clock.now() + wait_s * 1000
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + wait_s
+        deadline_s = loop.time() + wait_s
         while True:
             if not is_fresh:
                 await self.refresh()
             is_fresh = False
             if not self.is_taken:
                 return
-            if self.clock.now() >= until or loop.time() >= until_s:
+            if self.clock.now() >= deadline_ms or loop.time() >= deadline_s:
                 raise ThreadBusy(thread=self.name)
             await asyncio.sleep(min(limits.THREAD_LOOK_S, wait_s))
 
@@ -117,8 +117,8 @@ class AgentThread:
     async def begin(self, run_input: RunInput, /, *, is_known: bool = False) -> None:
         """Store the input of a run, and open it at the end of the window. Raises Conflict."""
         assert self.head.open is None
-        update = {"window": (*self.head.window, run_input.run), "open": run_input.run, "runs": self.head.runs + 1}
-        head = self.head.model_copy(update={**update, "last": run_input.run})
+        head_changes = {"window": (*self.head.window, run_input.run), "open": run_input.run, "runs": self.head.runs + 1}
+        head = self.head.model_copy(update={**head_changes, "last": run_input.run})
         if is_known:
             await self.hold(head)
             return
@@ -137,14 +137,14 @@ class AgentThread:
     @asynccontextmanager
     async def renewed(self) -> AsyncGenerator[None]:
         """Renew the lease until the context ends, then release the thread even if a run was interrupted."""
-        over = asyncio.Event()
-        renewal = asyncio.ensure_future(self._renew(over))
+        end_event = asyncio.Event()
+        renewal_task = asyncio.ensure_future(self._renew(end_event))
         try:
             yield
         finally:
             # Do not cancel it: an interrupted commit would leave an unknown version.
-            over.set()
-            await asyncio.wait({renewal})
+            end_event.set()
+            await asyncio.wait({renewal_task})
             if self.is_mine:
                 self.is_mine = False
                 # If this fails, the lease expires on its own.
@@ -155,12 +155,12 @@ class AgentThread:
         """Commit the end of the open run. With `frees`, also close it and release the thread. Raises Conflict."""
         async with self._storing:
             head = self._leased(self.head.model_copy(update={"open": None}), is_mine=False)
-            freed = (self.name, head, self.version) if frees else None
-            ended, version = await self.journal.close(run, replace(closing, head=freed))
+            freed_head = (self.name, head, self.version) if frees else None
+            run_end, version = await self.journal.close(run, replace(closing, head=freed_head))
             if frees:
                 self._take(head, version)
                 self.is_mine = False
-        return ended
+        return run_end
 
     async def end(self, turn: WindowTurn | None, /) -> None:
         """Close the open run and release the thread. `turn` is None for a run that is not stored."""
@@ -187,8 +187,8 @@ class AgentThread:
                             self._take(head, await self.journal.put_head(self.name, head, self.version))
 
     def _leased(self, head: ThreadHead, *, is_mine: bool) -> ThreadHead:
-        until = Instant(self.clock.now() + round(self.lease_s * 1000))
-        lease = ThreadLease(holder=self.journal.by, until=until, process=own_process()) if is_mine else None
+        lease_end = Instant(self.clock.now() + round(self.lease_s * 1000))
+        lease = ThreadLease(holder=self.journal.by, until=lease_end, process=own_process()) if is_mine else None
         return head.model_copy(update={"lease": lease})
 
     def _take(self, head: ThreadHead, version: int) -> None:
@@ -210,14 +210,14 @@ class AgentThread:
 
     async def uncompact(self) -> WindowSummary:
         """Restore the turns of the latest summary and return it. Raises NotFound if there is none."""
-        latest = self.summary
-        if latest is None:
+        latest_summary = self.summary
+        if latest_summary is None:
             raise NotFound(what="summary", name="", way_out="there is no summary to undo")
-        back = await self._turns(latest.covers)
-        await self.store(uncompact_head(self.head, latest.model_copy(update={"covers": tuple(back)})))
-        self.turns = back | self.turns
-        self.summary = await self.journal.summary(self.name, latest.previous)
-        return latest
+        restored_turns = await self._turns(latest_summary.covers)
+        await self.store(uncompact_head(self.head, latest_summary.model_copy(update={"covers": tuple(restored_turns)})))
+        self.turns = restored_turns | self.turns
+        self.summary = await self.journal.summary(self.name, latest_summary.previous)
+        return latest_summary
 
     async def keep_stable(self, part: StableContext, /) -> None:
         """Store the stable part of the epoch."""
@@ -242,15 +242,17 @@ class AgentThread:
 
     async def _follow(self) -> None:
         """Erase from a separate journal what memory no longer holds, together with the summaries that mention it."""
-        covers: list[str] = []
+        covered_runs: list[str] = []
         summary = self.summary
         while summary is not None:
-            covers += summary.covers
+            covered_runs += summary.covers
             summary = await self.journal.summary(self.name, summary.previous)
-        covered = await self._turns(covers)
-        missing_runs = await self._changed_runs([*covered.values(), *self.past])
-        await self.journal.erase_copies(self.name, missing_runs, with_summaries=bool(missing_runs & covered.keys()))
-        if missing_runs & covered.keys():
+        covered_turns = await self._turns(covered_runs)
+        missing_runs = await self._changed_runs([*covered_turns.values(), *self.past])
+        await self.journal.erase_copies(
+            self.name, missing_runs, with_summaries=bool(missing_runs & covered_turns.keys())
+        )
+        if missing_runs & covered_turns.keys():
             self.summary = await self.journal.summary(self.name, self.head.summary)
 
     async def _changed_runs(self, turns: Sequence[WindowTurn]) -> frozenset[str]:
@@ -309,34 +311,41 @@ class ThreadQueue:
 
     async def wait(self, turn: str, /) -> None:
         """Wait until a turn is the first of the queue, and renew it meanwhile."""
-        loop, renewed_s = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+        loop, last_renewal_s = asyncio.get_running_loop(), asyncio.get_running_loop().time()
         while True:
             waiting, _ = await self._read()
-            alive = self._alive(waiting)
+            alive_turns = self._alive(waiting)
             # A dropped turn may continue, because the lease of the thread still admits only one run at a time.
-            if turn not in {each.id for each in alive} or alive[0].id == turn:
+            if turn not in {waiting_turn.id for waiting_turn in alive_turns} or alive_turns[0].id == turn:
                 return
-            if loop.time() - renewed_s >= limits.LEASE_SECONDS / LEASE_RENEWALS:
+            if loop.time() - last_renewal_s >= limits.LEASE_SECONDS / LEASE_RENEWALS:
                 await self._change(lambda turns: self._renewed(turns, turn))
-                renewed_s = loop.time()
+                last_renewal_s = loop.time()
             await asyncio.sleep(limits.THREAD_LOOK_S)
 
     async def leave(self, turn: str, /) -> None:
         """Remove a turn once it has the thread. If the store fails, the turn expires on its own."""
         try:
-            await self._change(lambda turns: tuple(each for each in turns if each.id != turn))
+            await self._change(lambda turns: tuple(waiting_turn for waiting_turn in turns if waiting_turn.id != turn))
         except ElytronError:
             return
 
     def _renewed(self, turns: tuple[QueuedTurn, ...], turn: str) -> tuple[QueuedTurn, ...]:
-        return tuple(each.model_copy(update={"until": self._until()}) if each.id == turn else each for each in turns)
+        return tuple(
+            waiting_turn.model_copy(update={"until": self._until()}) if waiting_turn.id == turn else waiting_turn
+            for waiting_turn in turns
+        )
 
     def _until(self) -> Instant:
         return Instant(self._clock.now() + round(limits.LEASE_SECONDS * 1000))
 
     def _alive(self, waiting: WaitingTurns) -> tuple[QueuedTurn, ...]:
         now = self._clock.now()
-        return tuple(each for each in waiting.turns if each.until > now and not is_gone(each.process))
+        return tuple(
+            waiting_turn
+            for waiting_turn in waiting.turns
+            if waiting_turn.until > now and not is_gone(waiting_turn.process)
+        )
 
     async def _read(self) -> tuple[WaitingTurns, int]:
         record = await self._records.get(self._place, _KEY)

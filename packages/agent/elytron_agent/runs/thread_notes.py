@@ -54,8 +54,8 @@ class ThreadNotes:
 
     async def welcome(self, thread: str, /) -> ThreadWelcome | None:
         """Return the greeting, or None if there is none."""
-        notes = await self._read((AGENTS, self._agent, thread), WELCOMED, ThreadWelcome)
-        return notes[0] if notes is not None else None
+        stored_welcome = await self._read((AGENTS, self._agent, thread), WELCOMED, ThreadWelcome)
+        return stored_welcome[0] if stored_welcome is not None else None
 
     async def put_welcome(self, thread: str, texts: tuple[str, ...], /, *, at: Instant) -> ThreadWelcome:
         """Store the greeting if there is none yet, and return the stored one."""
@@ -68,9 +68,9 @@ class ThreadNotes:
 
     async def drop_welcome(self, thread: str, /) -> None:
         """Erase the greeting and its notes."""
-        notes = [each async for each in self._records.below(copies_of_turn(WELCOMED, self._agent))]
-        stored = await self._records.get((AGENTS, self._agent, thread), WELCOMED)
-        await self._records.erase([*notes, *([stored] if stored is not None else [])])
+        notes = [record async for record in self._records.below(copies_of_turn(WELCOMED, self._agent))]
+        stored_welcome = await self._records.get((AGENTS, self._agent, thread), WELCOMED)
+        await self._records.erase([*notes, *([stored_welcome] if stored_welcome is not None else [])])
 
     async def reactions(self, runs: Iterable[str], /) -> dict[str, tuple[WindowReaction, ...]]:
         """Return the person's reactions to messages of `runs`, with an empty tuple for withdrawn ones."""
@@ -79,20 +79,20 @@ class ThreadNotes:
     async def note_reacted(self, thread: str, run: str, /) -> None:
         """Record that a run may have a reaction."""
         while True:
-            notes = await self._read((AGENTS, self._agent, thread), REACTED, ReactedRuns)
-            runs, version = (notes[0].runs, notes[1]) if notes is not None else ((), 0)
-            if run in runs:
+            stored_notes = await self._read((AGENTS, self._agent, thread), REACTED, ReactedRuns)
+            reacted_runs, version = (stored_notes[0].runs, stored_notes[1]) if stored_notes is not None else ((), 0)
+            if run in reacted_runs:
                 return
-            noted = ReactedRuns(runs=(*runs, run)[-REACTED_RUNS:])
+            new_notes = ReactedRuns(runs=(*reacted_runs, run)[-REACTED_RUNS:])
             with suppress(Conflict):
-                await self._put((AGENTS, self._agent, thread), REACTED, noted, expected=version)
+                await self._put((AGENTS, self._agent, thread), REACTED, new_notes, expected=version)
                 return
 
     async def documents(self, run: str, /) -> Sequence[Record]:
         """Return the documents of a run with its notes, by key."""
         name, thread = run_place(run)
-        copies = [each async for each in self._records.below(copies_of_turn(name, thread or self._agent))]
-        return sorted(copies, key=attrgetter("key"))
+        copy_records = [record async for record in self._records.below(copies_of_turn(name, thread or self._agent))]
+        return sorted(copy_records, key=attrgetter("key"))
 
     async def _read(self, namespace: tuple[str, ...], key: str, kind: type[ValueT]) -> tuple[ValueT, int] | None:
         record = await self._records.get(namespace, key)
@@ -100,8 +100,8 @@ class ThreadNotes:
 
     async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
         """Store a document and return its version. Raises Conflict if its version is not the expected one."""
-        (stored,) = await self._put_all([draft_of(namespace, key, value, expected)])
-        return stored.version
+        (stored_record,) = await self._put_all([draft_of(namespace, key, value, expected)])
+        return stored_record.version
 
     async def _put_all(self, drafts: Sequence[RecordDraft]) -> Sequence[Record]:
         """Store documents in one commit. Raises Conflict if the last one does not have the expected version."""
@@ -110,27 +110,27 @@ class ThreadNotes:
         except PreconditionFailed:
             # If the response to this process's own write was lost, all of them exist unchanged.
             records = [await self._records.get(draft.namespace, draft.key) for draft in drafts]
-            there = [each for each in records if each is not None]
+            stored_records = [stored_record for stored_record in records if stored_record is not None]
             bodies = [strict_json.canonical_bytes(draft.value) for draft in drafts]
-            if [strict_json.canonical_bytes(each.value) for each in there] == bodies:
-                return there
-            last = records[-1]
-            if last is None and len(drafts) == 1:
+            if [strict_json.canonical_bytes(stored_record.value) for stored_record in stored_records] == bodies:
+                return stored_records
+            last_record = records[-1]
+            if last_record is None and len(drafts) == 1:
                 raise NotFound(what="document of an agent", name=drafts[-1].key) from None
-            expected, version = drafts[-1].expected_version, last.version if last is not None else 0
+            expected, version = drafts[-1].expected_version, last_record.version if last_record is not None else 0
             raise Conflict(what=MOVED_ON, expected=expected or 0, found=version) from None
 
 
 def _reactions_in(documents: Sequence[Record]) -> tuple[WindowReaction, ...]:
     """Return the person's reactions among a run's documents."""
-    notes: dict[int, dict[str, Any]] = {
-        int(each.key.removeprefix(ITEM_MARK)): cast("dict[str, Any]", each.value).get("reaction") or {}
-        for each in documents
-        if each.key.startswith(ITEM_MARK)
+    reactions_by_step: dict[int, dict[str, Any]] = {
+        int(document.key.removeprefix(ITEM_MARK)): cast("dict[str, Any]", document.value).get("reaction") or {}
+        for document in documents
+        if document.key.startswith(ITEM_MARK)
     }
     return tuple(
         WindowReaction(step=step, emoji=reaction["emoji"])
-        for step, reaction in sorted(notes.items())
+        for step, reaction in sorted(reactions_by_step.items())
         if reaction.get("by") == "user"
     )
 

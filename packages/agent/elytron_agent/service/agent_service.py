@@ -102,11 +102,11 @@ class JobService:
                 await self._take_due()
             except ElytronError as error:
                 logger.warning("the jobs of agents could not be checked (%s)", error.key)
-            pause = asyncio.ensure_future(asyncio.sleep(self._poll_s))
+            pause_task = asyncio.ensure_future(asyncio.sleep(self._poll_s))
             try:
-                await asyncio.wait({pause, *self._busy.values()}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({pause_task, *self._busy.values()}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                pause.cancel()
+                pause_task.cancel()
 
     async def _sweep(self, *, repairs: bool) -> None:
         """Find the spaces that have jobs of these kinds."""
@@ -231,9 +231,9 @@ class AgentService:
             self.turn_service.resume(user, agent)
             return
         # A turn may have ended just now, and its process may be about to log that.
-        before = self.context.clock.now() - round(TURN_SETTLE_S * 1000)
+        settled_before = self.context.clock.now() - round(TURN_SETTLE_S * 1000)
         for turn in await self.log(user).open_turns():
-            if turn.thread == agent.name and turn.at < before:
+            if turn.thread == agent.name and turn.at < settled_before:
                 await self.turn_service.log_end(user, agent, turn.run_id)
 
     async def look_at_all(self, user: UserAgents, /) -> None:

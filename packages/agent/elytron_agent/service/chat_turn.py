@@ -43,8 +43,10 @@ def react_tool(items: ThreadItems, /) -> Tool:
         await items.react(item_name(key.run, 0), ItemReaction(emoji=arguments.emoji, by=ItemRole.ASSISTANT))
         return "Done."
 
-    about = "React to the user's message with an emoji, in addition to or instead of an answer. Use it rarely."
-    return typed_tool(REACT, about, ReactArguments, act, may_repeat=True)
+    tool_description = (
+        "React to the user's message with an emoji, in addition to or instead of an answer. Use it rarely."
+    )
+    return typed_tool(REACT, tool_description, ReactArguments, act, may_repeat=True)
 
 
 class AgentPool:
@@ -61,13 +63,13 @@ class AgentPool:
 
     async def agent(self, user: UserAgents, known_agent: KnownAgent, /) -> "Agent":
         """Return the agent with its current settings."""
-        place = (user.space, known_agent.id)
+        cache_key = (user.space, known_agent.id)
         preferences = await user.preferences()
-        cache_entry = self._agents.use(place)
+        cache_entry = self._agents.use(cache_key)
         if cache_entry is not None and cache_entry[0] == (known_agent.version, preferences):
             return cache_entry[1]
         new_agent = self._make_agent(user.itself(self._context), known_agent, preferences)
-        self._agents[place] = ((known_agent.version, preferences), new_agent)
+        self._agents[cache_key] = ((known_agent.version, preferences), new_agent)
         return new_agent
 
     def response_agent(
@@ -76,15 +78,19 @@ class AgentPool:
         """Return an agent for one turn in a thread of responses. The caller closes it."""
         from elytron_agent.loop.agent import Agent
 
-        served = self._settings
+        service_settings = self._settings
         return Agent(
             user.itself(self._context).memory,
             self.model(model),
             name=thread,
             settings=settings,
-            web_search=served.web_search,
-            summary_model=self.model(served.summary_model) if served.summary_model is not None else None,
-            vision_model=self.model(served.vision_model) if served.vision_model is not None else None,
+            web_search=service_settings.web_search,
+            summary_model=self.model(service_settings.summary_model)
+            if service_settings.summary_model is not None
+            else None,
+            vision_model=self.model(service_settings.vision_model)
+            if service_settings.vision_model is not None
+            else None,
             client=client,
             clock=self._context.clock,
             ids=self._context.ids,
@@ -111,8 +117,8 @@ class AgentPool:
 
     def forget_space(self, space: str, /) -> None:
         """Discard all agents of a space."""
-        for place in [place for place in self._agents if place[0] == space]:
-            del self._agents[place]
+        for cache_key in [cache_key for cache_key in self._agents if cache_key[0] == space]:
+            del self._agents[cache_key]
 
     async def close(self) -> None:
         """Close the models' connections."""
@@ -129,11 +135,14 @@ class AgentPool:
 
         settings, config = self._settings, config_of(agent, self._settings)
         agent_settings = self.settings_of(agent, preferences)
-        own = [react_tool(user.items(agent)), *(tool for maker in self._makers for tool in maker(user, agent))]
+        own_tools = [
+            react_tool(user.items(agent)),
+            *(tool for tool_maker in self._makers for tool in tool_maker(user, agent)),
+        ]
         return Agent(
             user.memory,
             self.model(settings.model_named(config.model)),
-            own if agent_settings.uses_tools else (),
+            own_tools if agent_settings.uses_tools else (),
             name=agent.name,
             purpose=agent.subagent.purpose if agent.subagent is not None else "",
             settings=agent_settings,
@@ -202,7 +211,7 @@ class TurnLines:
     @property
     def running(self) -> int:
         """Return the number of running and waiting turns."""
-        return sum(len(line.tasks) for line in self._lines.values())
+        return sum(len(thread_line.tasks) for thread_line in self._lines.values())
 
     def is_busy(self, place: tuple[str, str], /, *, name: str | None = None) -> bool:
         """Return whether any turn of the thread, or the one called `name`, runs or waits."""
@@ -311,13 +320,13 @@ class TurnService:
         if record is not None and record.end is None:
             return
         translator = TurnTranslator(agent.id, schedule=record.input.schedule if record is not None else None)
-        missing = [
+        missing_items = [
             message
             for message in await self.messages_of(user, agent, run, translator)
             if not await self._log.has_message(user, message.data.message_id or "")
         ]
-        end = end_of(record) if record is not None else RunEnded(run=run, reason=StopReason.CANCELLED)
-        await self._log.publish(user, agent, *missing, *translator.events(end))
+        run_end = end_of(record) if record is not None else RunEnded(run=run, reason=StopReason.CANCELLED)
+        await self._log.publish(user, agent, *missing_items, *translator.events(run_end))
 
     async def settle(self, user: UserAgents, known_agent: KnownAgent, run: str, /) -> RunEnded | None:
         """Return the end of a run, waiting while a process holds the thread. An interrupted run is cancelled.
@@ -411,8 +420,8 @@ class TurnService:
                     if event.run not in translator.started_runs:
                         for message in await self.messages_of(user, known_agent, event.run, translator):
                             yield message
-                for each in translator.events(event):
-                    yield each
+                for feed_event in translator.events(event):
+                    yield feed_event
                 if isinstance(event, RunStarted) and event.is_resumed:
                     # The process may have ended between a step and its event.
                     for message in await self.messages_of(user, known_agent, event.run, translator):
@@ -447,11 +456,11 @@ class TurnService:
         ]
 
     def _note_health(self, user: UserAgents, agent: KnownAgent, event: RunEnded) -> None:
-        model = config_of(agent, user.settings).model
+        model_name = config_of(agent, user.settings).model
         if event.reason is StopReason.FAILED:
-            self.health[model] = ModelHealth.FAILS
+            self.health[model_name] = ModelHealth.FAILS
         elif event.usage.steps:
-            self.health[model] = ModelHealth.ANSWERS
+            self.health[model_name] = ModelHealth.ANSWERS
 
 
 def _runs_of(agent: "Agent", request: TurnRequest | None) -> AsyncGenerator[AgentEvent]:
@@ -464,7 +473,7 @@ def _runs_of(agent: "Agent", request: TurnRequest | None) -> AsyncGenerator[Agen
 
 
 async def _end_tasks(tasks: Sequence["asyncio.Task[None]"]) -> None:
-    ended = list(tasks)
-    for task in ended:
+    task_list = list(tasks)
+    for task in task_list:
         task.cancel()
-    await asyncio.gather(*ended, return_exceptions=True)
+    await asyncio.gather(*task_list, return_exceptions=True)

@@ -187,8 +187,8 @@ class UserAgents:
         record = await self.records.get(_config_place(), CONFIG)
         if record is None:
             raise NotFound(what="agent", name=MAIN, way_out="create it with POST /v1/agent/init")
-        stored = StoredCompanion.model_validate(record.value)
-        return KnownAgent(stored.id, MAIN, stored, record.version)
+        stored_companion = StoredCompanion.model_validate(record.value)
+        return KnownAgent(stored_companion.id, MAIN, stored_companion, record.version)
 
     async def enabled(self) -> KnownAgent:
         """Return the main agent. Raises NotFound, AgentDisabled if its user disabled it."""
@@ -228,9 +228,9 @@ class UserAgents:
 
     async def subagent(self, agent_id: str, /, *, main: KnownAgent | None = None) -> KnownAgent:
         """Return a subagent by id. Raises AgentDisabled, NotFound."""
-        for each in await self.known_subagents(main=main):
-            if each.id == agent_id:
-                return each
+        for known_agent in await self.known_subagents(main=main):
+            if known_agent.id == agent_id:
+                return known_agent
         raise NotFound(what="agent", name=agent_id)
 
     async def known_subagents(
@@ -238,7 +238,7 @@ class UserAgents:
     ) -> Sequence[KnownAgent]:
         """Return the subagents by name. Raises AgentDisabled, NotFound."""
         main = main or await self.enabled()
-        return [_known_subagent(main, each) for each in await self.subagents.list(created_by=created_by)]
+        return [_known_subagent(main, subagent) for subagent in await self.subagents.list(created_by=created_by)]
 
     async def make_subagent(self, request: SubagentRequest, /) -> KnownAgent:
         """Return the subagent with this name, and create it if it does not exist.
@@ -253,9 +253,9 @@ class UserAgents:
         """Return what deleting an agent would erase. For the main agent, that includes what its agents share."""
         from elytron_agent.loop.removal import RemovalPlan, SharedMemory
 
-        shared = SharedMemory.KEPT if agent.subagent is not None else SharedMemory.ERASED
+        shared_memory = SharedMemory.KEPT if agent.subagent is not None else SharedMemory.ERASED
         try:
-            return await self._removal("").plan(agent.name, shared=shared)
+            return await self._removal("").plan(agent.name, shared=shared_memory)
         except NotFound:
             # A subagent that has never been used has only its name.
             return RemovalPlan((agent.name,), {}, frozenset(), frozenset())
@@ -276,7 +276,7 @@ class UserAgents:
     async def clear(self, agent: KnownAgent, /) -> int:
         """Erase the conversation of an agent's thread and return the number of erased memories. The agent remains."""
         removal = self._removal("its conversation was deleted")
-        memory_ids = [each async for each in removal.memories_in(agent.name)]
+        memory_ids = [memory_id async for memory_id in removal.memories_in(agent.name)]
         await removal.erase(memory_ids)
         await self.journal(agent.name).drop_welcome(agent.name)
         return len(memory_ids)
@@ -289,14 +289,14 @@ class UserAgents:
         """Change the given settings and return all. Raises InvalidInput for an unknown model, NotFound."""
         models = tuple(map(shown_model, self.settings.models))
         if change.model and change.model not in models:
-            there = ", ".join(models)
-            raise InvalidInput(field="model", problem=f"is not one of this server's models: use {there}")
+            model_names = ", ".join(models)
+            raise InvalidInput(field="model", problem=f"is not one of this server's models: use {model_names}")
         changes = {name: value for name, value in change if value is not None}
         # An empty text resets a setting to the server's default.
-        updates = {name: value if value != "" else None for name, value in changes.items()}
+        field_updates = {name: value if value != "" else None for name, value in changes.items()}
         while True:
             main = await self.main()
-            companion = main.stored.model_copy(update=updates)
+            companion = main.stored.model_copy(update=field_updates)
             try:
                 await self.records.put(
                     _config_place(), CONFIG, _stored_form(companion), text="an agent", expected_version=main.version
@@ -358,20 +358,20 @@ class UserAgents:
 
 def config_of(agent: KnownAgent, settings: ServiceSettings, /) -> AgentConfig:
     """Return the effective settings of an agent with the server's defaults."""
-    stored = agent.stored
-    model = settings.model_named(stored.model)
-    most = _usual_tokens(model, settings)
-    takes_prompt = stored.optimised_prompt and AgentPart.PROMPT not in settings.off
+    stored_companion = agent.stored
+    model = settings.model_named(stored_companion.model)
+    max_tokens = _usual_tokens(model, settings)
+    uses_optimised_prompt = stored_companion.optimised_prompt and AgentPart.PROMPT not in settings.off
     return AgentConfig(
-        enabled=stored.enabled,
+        enabled=stored_companion.enabled,
         model=shown_model(model),
         models=tuple(map(shown_model, settings.models)),
-        system_prompt=stored.system_prompt or (settings.prompt if takes_prompt else None),
-        max_context_tokens=min(stored.max_context_tokens or most, most),
-        compaction_threshold=stored.compaction_threshold or turn_limits.COMPACTION_THRESHOLD,
-        tools=stored.tools and AgentPart.TOOLS not in settings.off,
-        compaction=stored.compaction and AgentPart.COMPACTION not in settings.off,
-        optimised_prompt=takes_prompt,
+        system_prompt=stored_companion.system_prompt or (settings.prompt if uses_optimised_prompt else None),
+        max_context_tokens=min(stored_companion.max_context_tokens or max_tokens, max_tokens),
+        compaction_threshold=stored_companion.compaction_threshold or turn_limits.COMPACTION_THRESHOLD,
+        tools=stored_companion.tools and AgentPart.TOOLS not in settings.off,
+        compaction=stored_companion.compaction and AgentPart.COMPACTION not in settings.off,
+        optimised_prompt=uses_optimised_prompt,
         version=agent.version,
     )
 

@@ -87,20 +87,20 @@ class TurnFeed(Generic[EventT]):
 
     async def read(self, *, first: int = 0) -> AsyncGenerator[EventT]:
         """Yield all events from index `first` on, until the turn is over."""
-        place = first
+        next_index = first
         while True:
             # Read this before checking, so that an event added meanwhile wakes this reader.
-            changed = self._changed
-            while place < len(self._events):
-                place += 1
-                yield self._events[place - 1]
+            change_event = self._changed
+            while next_index < len(self._events):
+                next_index += 1
+                yield self._events[next_index - 1]
             if self._is_over:
                 return
-            await changed.wait()
+            await change_event.wait()
 
     def _wake(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        change_event, self._changed = self._changed, asyncio.Event()
+        change_event.set()
 
 
 class FeedWriter(Generic[EventT]):
@@ -130,8 +130,8 @@ class FeedWriter(Generic[EventT]):
 
     async def _write(self) -> None:
         while self._waiting:
-            events, self._waiting = self._waiting, []
-            for event in await self._log(*events):
+            waiting_events, self._waiting = self._waiting, []
+            for event in await self._log(*waiting_events):
                 self._feed.put(event)
 
 
@@ -269,8 +269,8 @@ def event_frame(event: FeedEvent | bytes | ElytronError | None, /) -> bytes:
             event = FeedEvent(AgentEventKind.ERROR, AgentEventData(error=event.message, code=event.key))
         case FeedEvent():
             pass
-    head = b"id: %b\n" % event.id.encode() if event.id else b""
-    return b"%bevent: %b\ndata: %b\n\n" % (head, event.kind.value.encode(), envelope.encode_value(event.data))
+    id_line = b"id: %b\n" % event.id.encode() if event.id else b""
+    return b"%bevent: %b\ndata: %b\n\n" % (id_line, event.kind.value.encode(), envelope.encode_value(event.data))
 
 
 _ID: Final = re.compile(r"[0-9]{1,18}")
@@ -345,7 +345,7 @@ class EventLog:
                 except PreconditionFailed:
                     self._head = None
                     continue
-                return [event._replace(id=str(head.next + place)) for place, event in enumerate(events)]
+                return [event._replace(id=str(head.next + index)) for index, event in enumerate(events)]
 
     async def open_turns(self) -> tuple[LoggedTurn, ...]:
         """Return the turns whose end is not in the log."""
@@ -367,21 +367,25 @@ class EventLog:
         if place >= head.next or version == 0:
             return LogGap(first=head.first, last=head.next - 1, reason="unknown"), ()
         entries = [entry for entry in head.entries if entry.sequence > place]
-        first = head.first
+        first_sequence = head.first
         # Pages form a ring, so a page with an older number has been overwritten.
         for number in range(head.number - 1, max(-1, head.number - LOG_PAGES), -1):
-            if place + 1 >= first:
+            if place + 1 >= first_sequence:
                 break
             page = await self._page(number)
             if page is None:
                 break
-            first = page.first
+            first_sequence = page.first
             entries = [entry for entry in page.entries if entry.sequence > place] + entries
-        since = self._user.memory.context.clock.now() - limits.EVENTS_KEPT_S * 1000
-        recent = [entry for entry in entries if entry.at >= since]
-        begin = recent[0].sequence if recent else head.next
-        gap = LogGap(first=place + 1, last=begin - 1, reason="expired") if begin > place + 1 > 1 else None
-        return gap, recent
+        oldest_instant = self._user.memory.context.clock.now() - limits.EVENTS_KEPT_S * 1000
+        recent_entries = [entry for entry in entries if entry.at >= oldest_instant]
+        begin_sequence = recent_entries[0].sequence if recent_entries else head.next
+        log_gap = (
+            LogGap(first=place + 1, last=begin_sequence - 1, reason="expired")
+            if begin_sequence > place + 1 > 1
+            else None
+        )
+        return log_gap, recent_entries
 
     async def has_message(self, item_id: str, /) -> bool:
         """Return whether the message of an item is in the log."""
@@ -416,15 +420,15 @@ class EventLog:
     async def _append(
         self, head: LogPage, version: int, events: Sequence[FeedEvent], thread: str
     ) -> tuple[LogPage, int]:
-        now = self._user.memory.context.clock.now()
+        recorded_at = self._user.memory.context.clock.now()
         drafts: list[RecordDraft] = []
         for event in events:
             if len(head.entries) >= LOG_PAGE:
                 drafts.append(_page_draft(_page_key(head.number), head))
                 head = LogPage(number=head.number + 1, first=head.next, open=head.open)
-            entry = _entry_of(event, thread, head.next, now)
-            still = _still_open(head.open, entry)
-            head = head.model_copy(update={"entries": (*head.entries, entry), "open": still})
+            entry = _entry_of(event, thread, head.next, recorded_at)
+            open_turns = _still_open(head.open, entry)
+            head = head.model_copy(update={"entries": (*head.entries, entry), "open": open_turns})
         records = await self._user.records.put_all([*drafts, _page_draft(_HEAD, head, version)])
         return head, records[-1].version
 
@@ -451,23 +455,23 @@ def event_place(text: str | None, /) -> int | None:
 
 
 def _entry_of(event: FeedEvent, thread: str, sequence: int, at: Instant) -> LogEntry:
-    data = event.data
+    event_data = event.data
     return LogEntry(
         sequence=sequence,
         at=at,
         kind=event.kind,
-        agent_id=data.agent_id or "",
+        agent_id=event_data.agent_id or "",
         thread=thread,
-        run_id=data.run_id or "",
-        step=data.step,
-        item_id=data.message_id or data.item_id,
-        reason=data.reason,
-        total_steps=data.total_steps,
-        total_messages=data.total_messages,
-        usage=data.usage,
-        error=data.error,
-        code=data.code,
-        schedule_id=data.schedule_id,
+        run_id=event_data.run_id or "",
+        step=event_data.step,
+        item_id=event_data.message_id or event_data.item_id,
+        reason=event_data.reason,
+        total_steps=event_data.total_steps,
+        total_messages=event_data.total_messages,
+        usage=event_data.usage,
+        error=event_data.error,
+        code=event_data.code,
+        schedule_id=event_data.schedule_id,
     )
 
 
@@ -476,9 +480,9 @@ def _still_open(turns: tuple[LoggedTurn, ...], entry: LogEntry) -> tuple[LoggedT
     is_begun = entry.kind is AgentEventKind.TYPING
     if not is_begun and entry.kind not in {AgentEventKind.DONE, AgentEventKind.ERROR}:
         return turns
-    others = tuple(turn for turn in turns if turn.thread != entry.thread)
-    mine = LoggedTurn(thread=entry.thread, run_id=entry.run_id, at=entry.at)
-    return (*others, mine) if is_begun else others
+    other_turns = tuple(turn for turn in turns if turn.thread != entry.thread)
+    new_turn = LoggedTurn(thread=entry.thread, run_id=entry.run_id, at=entry.at)
+    return (*other_turns, new_turn) if is_begun else other_turns
 
 
 def _page_draft(key: str, page: LogPage, version: int | None = None) -> RecordDraft:

@@ -75,29 +75,29 @@ def require_address(url: str, allowed: Collection[str], /) -> SplitResult:
     Hosts configured by the operator may be called without TLS.
     """
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        url_parts = urlsplit(url)
+        host, port = url_parts.hostname, url_parts.port
     except ValueError:
-        host = port = parts = None
+        host = port = url_parts = None
     is_plain = all("!" <= character <= "~" for character in url)
     if (
-        parts is None
+        url_parts is None
         or not host
         or not is_plain
-        or parts.username is not None
-        or parts.scheme not in _SCHEMES
+        or url_parts.username is not None
+        or url_parts.scheme not in _SCHEMES
         or port == 0
     ):
         raise InvalidInput(field="url", problem="must be an address such as https://push.example/send")
-    if parts.scheme == "http" and host not in allowed:
+    if url_parts.scheme == "http" and host not in allowed:
         raise InvalidInput(field="url", problem="requires https unless the operator allows this host without it")
-    return parts
+    return url_parts
 
 
 async def checked_address(url: str, allowed: Collection[str], /) -> JudgedAddress:
     """Resolve and check an address. Raises InvalidInput, PermissionRefused for a private network, Unreachable."""
-    parts = require_address(url, allowed)
-    return await judged_address(parts, may_be_private=parts.hostname in allowed)
+    url_parts = require_address(url, allowed)
+    return await judged_address(url_parts, may_be_private=url_parts.hostname in allowed)
 
 
 async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: Collection[str], /) -> bool:
@@ -156,14 +156,14 @@ def require_point(point: bytes, /, *, field: str) -> None:
 
 def encrypt_push(plain: bytes, /, *, point: bytes, auth: bytes, key: ec.EllipticCurvePrivateKey, salt: bytes) -> bytes:
     """Return the body of a message to a browser's push service. `key` must be used for this message only."""
-    theirs, ours = ec.EllipticCurvePublicKey.from_encoded_point(CURVE, point), public_point(key)
-    shared = key.exchange(ec.ECDH(), theirs)
-    secret = _expand_key(_extract_key(auth, shared), b"WebPush: info\x00" + point + ours, 32)
-    pseudo_random = _extract_key(salt, secret)
-    content_key = _expand_key(pseudo_random, b"Content-Encoding: aes128gcm\x00", 16)
-    nonce = _expand_key(pseudo_random, b"Content-Encoding: nonce\x00", NONCE_BYTES)
-    sealed = AESGCM(content_key).encrypt(nonce, plain + b"\x02", None)
-    return salt + _RECORD.to_bytes(4) + len(ours).to_bytes(1) + ours + sealed
+    device_key, server_point = ec.EllipticCurvePublicKey.from_encoded_point(CURVE, point), public_point(key)
+    shared_secret = key.exchange(ec.ECDH(), device_key)
+    input_key = _expand_key(_extract_key(auth, shared_secret), b"WebPush: info\x00" + point + server_point, 32)
+    pseudo_random_key = _extract_key(salt, input_key)
+    content_key = _expand_key(pseudo_random_key, b"Content-Encoding: aes128gcm\x00", 16)
+    nonce = _expand_key(pseudo_random_key, b"Content-Encoding: nonce\x00", NONCE_BYTES)
+    ciphertext = AESGCM(content_key).encrypt(nonce, plain + b"\x02", None)
+    return salt + _RECORD.to_bytes(4) + len(server_point).to_bytes(1) + server_point + ciphertext
 
 
 def vapid_header(origin: str, /, *, key: ec.EllipticCurvePrivateKey, expires_s: int, contact: str | None) -> str:
@@ -171,9 +171,11 @@ def vapid_header(origin: str, /, *, key: ec.EllipticCurvePrivateKey, expires_s: 
     claims: dict[str, str | int] = {"aud": origin, "exp": expires_s}
     if contact is not None:
         claims["sub"] = contact
-    signed = b".".join(_base64url_text(json.dumps(part, separators=(",", ":")).encode()) for part in (_HEADER, claims))
-    first, second = decode_dss_signature(key.sign(signed, ec.ECDSA(SHA256())))
-    token = signed + b"." + _base64url_text(first.to_bytes(32) + second.to_bytes(32))
+    signing_input = b".".join(
+        _base64url_text(json.dumps(part, separators=(",", ":")).encode()) for part in (_HEADER, claims)
+    )
+    signature_r, signature_s = decode_dss_signature(key.sign(signing_input, ec.ECDSA(SHA256())))
+    token = signing_input + b"." + _base64url_text(signature_r.to_bytes(32) + signature_s.to_bytes(32))
     return f"vapid t={token.decode()}, k={_base64url_text(public_point(key)).decode()}"
 
 
@@ -184,8 +186,8 @@ def seal_preview(plain: bytes, /, *, key: bytes, nonce: bytes, message_id: str) 
 
 def sign_body(body: bytes, /, *, message_id: str, timestamp_s: int, secret: bytes) -> str:
     """Return the signature of a webhook, in the same form as those that the server accepts."""
-    signed = b"%b.%d.%b" % (message_id.encode(), timestamp_s, body)
-    return "v1," + base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
+    signing_input = b"%b.%d.%b" % (message_id.encode(), timestamp_s, body)
+    return "v1," + base64.b64encode(hmac.digest(secret, signing_input, hashlib.sha256)).decode()
 
 
 def decode_base64url(text: str, /, *, field: str, size: int) -> bytes:
@@ -275,23 +277,23 @@ class PushRepository:
         """
         with suppress(Unreachable):  # if the name cannot be resolved now, it is checked again before each preview
             await checked_address(request.address, self._user.settings.push_hosts)
-        point = auth = b""
+        point_bytes = auth_bytes = b""
         if request.keys is not None:
-            point = decode_base64url(request.keys.p256dh, field="keys.p256dh", size=POINT_BYTES)
-            auth = decode_base64url(request.keys.auth, field="keys.auth", size=AUTH_BYTES)
-            require_point(point, field="keys.p256dh")
+            point_bytes = decode_base64url(request.keys.p256dh, field="keys.p256dh", size=POINT_BYTES)
+            auth_bytes = decode_base64url(request.keys.auth, field="keys.auth", size=AUTH_BYTES)
+            require_point(point_bytes, field="keys.p256dh")
         key_check = self._key_check(await self._space_key())
         pushes = await self.list()
-        subscription = next((each for each in pushes if each.url == request.address), None)
+        subscription = next((stored_push for stored_push in pushes if stored_push.url == request.address), None)
         if subscription is None and len(pushes) >= PUSH_SUBSCRIPTIONS:
-            most = PUSH_SUBSCRIPTIONS
-            raise LimitExceeded(what="push subscriptions per user", limit=most, found=most + 1)
+            max_pushes = PUSH_SUBSCRIPTIONS
+            raise LimitExceeded(what="push subscriptions per user", limit=max_pushes, found=max_pushes + 1)
         push = StoredPush(
             id=subscription.id if subscription is not None else self._context.ids.new(),
             type=request.type,
             address=tuple(request.address.encode()),
-            point=tuple(point),
-            auth=tuple(auth),
+            point=tuple(point_bytes),
+            auth=tuple(auth_bytes),
             key_check=key_check,
             created_at=self._context.clock.now(),
         )
@@ -301,14 +303,14 @@ class PushRepository:
 
     async def list(self) -> Sequence[StoredPush]:
         """Return the subscriptions, oldest first."""
-        pushes = [StoredPush.model_validate(each.value) async for each in self._user.records.below(_push_place())]
-        return sorted(pushes, key=lambda each: (each.created_at, each.id))
+        pushes = [StoredPush.model_validate(record.value) async for record in self._user.records.below(_push_place())]
+        return sorted(pushes, key=lambda push: (push.created_at, push.id))
 
     async def read(self, push_id: str, /) -> StoredPush:
         """Return a subscription. Raises NotFound."""
-        for each in await self.list():
-            if each.id == push_id:
-                return each
+        for stored_push in await self.list():
+            if stored_push.id == push_id:
+                return stored_push
         raise NotFound(what="push subscription", name=push_id)
 
     async def remove(self, push_id: str, /) -> None:
@@ -339,8 +341,8 @@ class PushRepository:
 
     async def _derived(self, *parts: str) -> bytes:
         key = await self._space_key()
-        tags = (keyed_tag(key, "agent", *parts, str(number), size=_TAG_DIGITS) for number in range(_TAGS))
-        return "".join(tags).encode()
+        key_tags = (keyed_tag(key, "agent", *parts, str(tag_number), size=_TAG_DIGITS) for tag_number in range(_TAGS))
+        return "".join(key_tags).encode()
 
     async def _space_key(self) -> bytes:
         """Return the user's key for credentials. Raises Unsupported if a copy of the store would contain it."""
@@ -403,11 +405,11 @@ class PushRunner:
         if not items or any(item.delivered_at is not None for item in items):
             return
         try:
-            is_there = await repository.is_usable(push) and await self._send(repository, push, agent, items[-1])
+            is_subscribed = await repository.is_usable(push) and await self._send(repository, push, agent, items[-1])
         except (PermissionRefused, Unsupported) as error:
             push_logger.warning("a push subscription ended, and its device must subscribe again: %s", error.key)
-            is_there = False
-        if not is_there:
+            is_subscribed = False
+        if not is_subscribed:
             await repository.remove(push.id)
 
     async def give_up(self, space: SpaceId, payload: str, /) -> None:
@@ -418,22 +420,22 @@ class PushRunner:
 
     async def _send(self, repository: PushRepository, push: StoredPush, agent: KnownAgent, item: ThreadItem) -> bool:
         message: dict[str, Any] = {"agent_id": agent.id, "run_id": item.run_id, "item_id": item.id}
-        plain = json.dumps(
+        plain_message = json.dumps(
             message | {"preview": clip_bytes(" ".join(item.text.split()), PREVIEW_BYTES)}, ensure_ascii=False
         ).encode()
         if push.type == "webhook":
-            return await self._send_webhook(repository, push, plain)
+            return await self._send_webhook(repository, push, plain_message)
         ids, now_s = self._context.ids, self._context.clock.now() // 1000
         body = encrypt_push(
-            plain,
+            plain_message,
             point=bytes(push.point),
             auth=bytes(push.auth),
             key=private_key(ids.secret(64)),
             salt=ids.secret(SALT_BYTES),
         )
-        parts = urlsplit(push.url)
+        url_parts = urlsplit(push.url)
         signature = vapid_header(
-            f"{parts.scheme}://{parts.netloc}",
+            f"{url_parts.scheme}://{url_parts.netloc}",
             key=private_key(await repository.vapid_seed()),
             expires_s=now_s + VAPID_S,
             contact=self._settings.push_contact,
@@ -447,15 +449,15 @@ class PushRunner:
         return await post_preview(push.url, body, headers, self._settings.push_hosts)
 
     async def _send_webhook(self, repository: PushRepository, push: StoredPush, plain: bytes) -> bool:
-        key, secret = await repository.secret(push, "seal"), await repository.secret(push, "sign")
-        assert len(key) == KEY_BYTES
+        seal_key, sign_secret = await repository.secret(push, "seal"), await repository.secret(push, "sign")
+        assert len(seal_key) == KEY_BYTES
         message_id, now_s = self._context.ids.new(), self._context.clock.now() // 1000
         nonce = self._context.ids.secret(NONCE_BYTES)
-        body = seal_preview(plain, key=key, nonce=nonce, message_id=message_id)
+        body = seal_preview(plain, key=seal_key, nonce=nonce, message_id=message_id)
         headers = {
             "Content-Type": "application/octet-stream",
             "Webhook-Id": message_id,
             "Webhook-Timestamp": str(now_s),
-            "Webhook-Signature": sign_body(body, message_id=message_id, timestamp_s=now_s, secret=secret),
+            "Webhook-Signature": sign_body(body, message_id=message_id, timestamp_s=now_s, secret=sign_secret),
         }
         return await post_preview(push.url, body, headers, self._settings.push_hosts)

@@ -114,14 +114,16 @@ class ThreadItems:
         namespace, key = copies_of_turn(id_match[1], self._agent), f"{ITEM_MARK}{int(id_match[2]):0{_STEP_DIGITS}}"
         while True:
             record = await self._records.get(namespace, key)
-            before = ItemMark.model_validate(record.value) if record is not None else ItemMark()
-            mark = change(before)
-            if mark == before:
+            mark_before = ItemMark.model_validate(record.value) if record is not None else ItemMark()
+            mark = change(mark_before)
+            if mark == mark_before:
                 return item.model_copy(update=dict(mark))
             value = mark.model_dump(mode="json", exclude_none=True)
-            expected = record.version if record is not None else 0
+            required_version = record.version if record is not None else 0
             try:
-                await self._records.put(namespace, key, value, text="annotations of an item", expected_version=expected)
+                await self._records.put(
+                    namespace, key, value, text="annotations of an item", expected_version=required_version
+                )
             except PreconditionFailed:
                 # Another device came first. Read its note and apply the change to it.
                 continue
@@ -132,19 +134,19 @@ class ThreadItems:
         is_down = order is ItemOrder.DESCENDING
         welcome = await self._welcome_items()
         is_welcome = after is not None and run_of_item(after) == WELCOMED
-        behind = welcome[::-1] if is_down else welcome
+        welcome_items = welcome[::-1] if is_down else welcome
         if is_welcome:
-            behind = behind[behind.index(_item_in(behind, after or "")) + 1 :]
+            welcome_items = welcome_items[welcome_items.index(_item_in(welcome_items, after or "")) + 1 :]
         elif after is not None and not is_down:
-            behind = ()
+            welcome_items = ()
         if not is_down:
-            for item in behind:
+            for item in welcome_items:
                 yield item
         if not (is_down and is_welcome):
             async for item in self._items_of_runs(None if is_welcome else after, order):
                 yield item
         if is_down:
-            for item in behind:
+            for item in welcome_items:
                 yield item
 
     async def _items_of_runs(self, after: str | None, order: ItemOrder) -> AsyncIterator[ThreadItem]:
@@ -155,8 +157,8 @@ class ThreadItems:
             items = await self._turn_of_item(after)
             _item_in(items, after)
             first_items = items[::-1] if is_down else items
-            place = next(at for at, item in enumerate(first_items) if item.id == after)
-            for item in first_items[place + 1 :]:
+            item_index = next(index for index, item in enumerate(first_items) if item.id == after)
+            for item in first_items[item_index + 1 :]:
                 yield item
             cursor = await self._ledger_id(after)
             # The open run is the last one, so nothing follows it.
@@ -167,17 +169,17 @@ class ThreadItems:
             for item in first_items:
                 yield item
         # A run that ends meanwhile appears in the ledger before it is closed.
-        last = first_items[0].run_id if first_items else ""
+        last_run_id = first_items[0].run_id if first_items else ""
         async for turn in self._ledger(cursor, order):
-            if turn.host_id is not None and turn.host_id == last:
+            if turn.host_id is not None and turn.host_id == last_run_id:
                 continue
             items = await self._items_of(turn)
-            last = last if is_down else turn.host_id or ""
+            last_run_id = last_run_id if is_down else turn.host_id or ""
             for item in reversed(items) if is_down else items:
                 yield item
         if not is_down:
             for item in await self._open_items():
-                if item.run_id != last:
+                if item.run_id != last_run_id:
                     yield item
 
     async def _ledger(self, cursor: str | None, order: ItemOrder) -> AsyncIterator[LedgerTurn]:
@@ -209,7 +211,7 @@ class ThreadItems:
         welcome = await self._journal.welcome(self._agent)
         if welcome is None:
             return ()
-        marks = _marks_of(await self._journal.documents(WELCOMED))
+        item_marks = _marks_of(await self._journal.documents(WELCOMED))
         return [
             ThreadItem(
                 id=item_name(WELCOMED, step),
@@ -217,7 +219,7 @@ class ThreadItems:
                 text=text,
                 created_at=welcome.at,
                 run_id=WELCOMED,
-                **dict(marks.get(step, ItemMark())),
+                **dict(item_marks.get(step, ItemMark())),
             )
             for step, text in enumerate(welcome.texts, 1)
         ]
@@ -230,11 +232,11 @@ class ThreadItems:
             run = await self._run(id_match[1])
             if run is not None and run.record.end is None:
                 return _run_items(run)
-            place = run.record.end.turn if run is not None and run.record.end is not None else None
+            turn_key = run.record.end.turn if run is not None and run.record.end is not None else None
         else:
-            memory = _OF_MEMORY.fullmatch(item_id)
-            place = memory[1] if memory is not None else None
-        turn = await self._ledger_turn(TurnId(place)) if place is not None else None
+            memory_match = _OF_MEMORY.fullmatch(item_id)
+            turn_key = memory_match[1] if memory_match is not None else None
+        turn = await self._ledger_turn(TurnId(turn_key)) if turn_key is not None else None
         if turn is None:
             raise NotFound(what="item", name=item_id)
         return await self._items_of(turn)
@@ -250,12 +252,12 @@ class ThreadItems:
     async def _ledger_turn(self, place: TurnId) -> LedgerTurn | None:
         """Return a turn of this thread by id, or None if the thread does not contain it."""
         # The tag of the thread is only known from its turns.
-        first = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=1))
-        if not first.turns or tag_of(first.turns[0].id) != tag_of(place):
+        first_report = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=1))
+        if not first_report.turns or tag_of(first_report.turns[0].id) != tag_of(place):
             return None
         # A page ends before its cursor, so the id after this turn selects it.
-        behind = turn_id(tag_of(place), sequence_of(place) + 1)
-        report = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=1, cursor=behind))
+        cursor_after = turn_id(tag_of(place), sequence_of(place) + 1)
+        report = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=1, cursor=cursor_after))
         return report.turns[0] if report.turns and report.turns[0].id == place else None
 
     async def _items_of(self, turn: LedgerTurn) -> Sequence[ThreadItem]:
@@ -273,13 +275,13 @@ class ThreadItems:
             ]
         return [
             ThreadItem(
-                id=message_id(turn.id, part),
+                id=message_id(turn.id, message_index),
                 role=ItemRole.USER if message.role is EvidenceRole.USER else ItemRole.ASSISTANT,
                 text=message.text,
                 created_at=message.at or turn.recorded_at,
                 run_id=turn.host_id or turn.id,
             )
-            for part, message in enumerate(turn.messages)
+            for message_index, message in enumerate(turn.messages)
             if message in visible_messages and message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT}
         ]
 
@@ -291,7 +293,7 @@ class ThreadItems:
         record = run_of_documents(documents)
         if record is None or record.input.thread != self._agent:
             return None
-        return _StoredRun(record, {each.key: each.created_at for each in documents}, _marks_of(documents))
+        return _StoredRun(record, {document.key: document.created_at for document in documents}, _marks_of(documents))
 
 
 def item_name(run: str, step: int, /) -> str:
@@ -318,9 +320,9 @@ def _mark_of(item: ThreadItem) -> ItemMark:
 
 def _marks_of(documents: Sequence[Record]) -> dict[int, ItemMark]:
     return {
-        int(each.key.removeprefix(ITEM_MARK)): ItemMark.model_validate(each.value)
-        for each in documents
-        if each.key.startswith(ITEM_MARK)
+        int(document.key.removeprefix(ITEM_MARK)): ItemMark.model_validate(document.value)
+        for document in documents
+        if document.key.startswith(ITEM_MARK)
     }
 
 

@@ -130,15 +130,15 @@ class DeletionAnswer(Value):
 
 def _image_url(url: str) -> str:
     """Return `url` if it contains an image. Nothing is fetched, so no request leaves the server for a caller."""
-    head, _, data = url.partition(",")
-    type_match = _IMAGE.fullmatch(head)
+    url_head, _, encoded_data = url.partition(",")
+    type_match = _IMAGE.fullmatch(url_head)
     if type_match is None:
         raise ValueError("is not an image: send data:image/png;base64,... or jpeg, gif or webp")
     try:
-        content = a2b_base64(data.encode("ascii"), strict_mode=True)
+        content = a2b_base64(encoded_data.encode("ascii"), strict_mode=True)
     except ValueError:
         raise ValueError("is not an image: its base64 is damaged") from None
-    if not any(content.startswith(begin) for begin in _BEGINNINGS[type_match[1]]):
+    if not any(content.startswith(beginning) for beginning in _BEGINNINGS[type_match[1]]):
         raise ValueError(f"is not an image of the type {type_match[1]}")
     return url
 

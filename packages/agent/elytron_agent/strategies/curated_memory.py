@@ -108,25 +108,25 @@ def apply_operations(
     entries: Entries, operations: Sequence[EntryOperation], /, *, limit: int
 ) -> Entries | EntryRefusal:
     """Return the entries after all operations, or why none was applied. Only the final result must fit the limit."""
-    working = list(entries)
+    changed_entries = list(entries)
     for number, operation in enumerate(operations, 1):
-        refusal = _apply_operation(working, operation)
+        refusal = _apply_operation(changed_entries, operation)
         if refusal is not None:
             return _of_batch(refusal, number, operation) if len(operations) > 1 else refusal
-    before, after = len(write_entries(entries)), len(write_entries(working))
+    chars_before, chars_after = len(write_entries(entries)), len(write_entries(changed_entries))
     # A list that is already too long may still become shorter.
-    if after > limit and after >= before:
+    if chars_after > limit and chars_after >= chars_before:
         error = (
-            f"The entries would have {after:,} of {limit:,} characters. Nothing was written. "
+            f"The entries would have {chars_after:,} of {limit:,} characters. Nothing was written. "
             "Shorten, merge or remove entries in the same call, as a list of operations."
         )
         return EntryRefusal(error, shows_entries=True)
-    return tuple(working)
+    return tuple(changed_entries)
 
 
 def _of_batch(refusal: EntryRefusal, number: int, operation: EntryOperation) -> EntryRefusal:
-    error = f"Operation {number} ({operation.action}): {refusal.error} No operation was applied: all are, or none."
-    return refusal._replace(error=error, shows_entries=True)
+    error_text = f"Operation {number} ({operation.action}): {refusal.error} No operation was applied: all are, or none."
+    return refusal._replace(error=error_text, shows_entries=True)
 
 
 def _apply_operation(working: list[str], operation: EntryOperation) -> EntryRefusal | None:
@@ -140,15 +140,15 @@ def _apply_operation(working: list[str], operation: EntryOperation) -> EntryRefu
         if content not in working:
             working.append(content)
         return None
-    place = _find_entry(working, operation)
-    if isinstance(place, EntryRefusal):
-        return place
+    entry_index = _find_entry(working, operation)
+    if isinstance(entry_index, EntryRefusal):
+        return entry_index
     if operation.action is EntryAction.REMOVE:
-        working.pop(place)
-    elif content in working and working[place] != content:
-        working.pop(place)  # a duplicate entry adds nothing
+        working.pop(entry_index)
+    elif content in working and working[entry_index] != content:
+        working.pop(entry_index)  # a duplicate entry adds nothing
     else:
-        working[place] = content
+        working[entry_index] = content
     return None
 
 
@@ -163,24 +163,24 @@ def _refused_content(content: str) -> EntryRefusal | None:
 
 def _find_entry(working: Sequence[str], operation: EntryOperation) -> int | EntryRefusal:
     """Return the index of the only entry that contains `old_text`; of equal entries, the first."""
-    old = operation.old_text.strip()
-    if not old:
+    old_text = operation.old_text.strip()
+    if not old_text:
         return EntryRefusal(
             f"{operation.action} needs old_text: a part of the entry that no other entry contains.", shows_entries=True
         )
-    places = [place for place, entry in enumerate(working) if old in entry]
-    if not places:
+    match_indices = [index for index, entry in enumerate(working) if old_text in entry]
+    if not match_indices:
         return EntryRefusal("No entry has this old_text: repeat a part of one exactly.", shows_entries=True)
-    different = list(dict.fromkeys(working[place] for place in places))
-    if len(different) > 1:
-        previews = tuple(_entry_preview(entry) for entry in different)
+    distinct_entries = list(dict.fromkeys(working[index] for index in match_indices))
+    if len(distinct_entries) > 1:
+        previews = tuple(_entry_preview(entry) for entry in distinct_entries)
         return EntryRefusal("Several entries have this old_text: quote more of the intended one.", previews)
-    return places[0]
+    return match_indices[0]
 
 
 def _entry_preview(entry: str) -> str:
-    most = CURATED_PREVIEW_CHARS
-    return entry if len(entry) <= most else f"{entry[:most]}..."
+    preview_chars = CURATED_PREVIEW_CHARS
+    return entry if len(entry) <= preview_chars else f"{entry[:preview_chars]}..."
 
 
 class FileText(NamedTuple):
@@ -224,19 +224,19 @@ class EntryFiles:
 
     def append(self, target: ListTarget, text: str, entry: str, /) -> None:
         """Append `entry` to the file's current `text`, which stays unchanged. Raises InvalidInput."""
-        whole = f"{text.rstrip()}{DELIMITER}{entry}" if text.strip() else entry
-        self._write(target.file_name, whole.encode())
+        file_text = f"{text.rstrip()}{DELIMITER}{entry}" if text.strip() else entry
+        self._write(target.file_name, file_text.encode())
 
     def back_up(self, target: ListTarget, data: bytes, /) -> str:
         """Store a copy of a file that was edited by hand, once per content, and return the copy's name."""
-        beginning = f"{target.file_name}.bak."
-        for path in sorted(self._folder.glob(f"{beginning}*")):
+        backup_prefix = f"{target.file_name}.bak."
+        for path in sorted(self._folder.glob(f"{backup_prefix}*")):
             # Compare sizes first, so that few copies are read.
             if self._place(path.name).stat().st_size == len(data) and path.read_bytes() == data:
                 return path.name
-        name = f"{beginning}{self._clock.now()}"
-        self._write(name, data)
-        return name
+        backup_name = f"{backup_prefix}{self._clock.now()}"
+        self._write(backup_name, data)
+        return backup_name
 
     def _write(self, name: str, data: bytes) -> None:
         # The temporary file must not be a link either.
@@ -252,8 +252,8 @@ class EntryFiles:
             return path
         if S_ISREG(mode):
             return path
-        kind = "a symbolic link" if S_ISLNK(mode) else "something other than a file"
-        problem = f"has {kind} named {name}: put the file itself there, or name the folder of that file"
+        kind_text = "a symbolic link" if S_ISLNK(mode) else "something other than a file"
+        problem = f"has {kind_text} named {name}: put the file itself there, or name the folder of that file"
         raise InvalidInput(field="directory", problem=problem)
 
 
@@ -316,12 +316,12 @@ class EntryStore:
 
         Raises StoreBusy if others lock the file or keep changing the record for too long.
         """
-        own = [_own_words(operation) for operation in operations]
+        own_operations = [_own_words(operation) for operation in operations]
         if self._files is None:
-            return await self._change_record(target, own, call)
+            return await self._change_record(target, own_operations, call)
         with ExitStack() as locks:
             await _hold_file(locks, self._files, target)
-            return await self._change_file(self._files, target, own, call)
+            return await self._change_file(self._files, target, own_operations, call)
 
     async def _change_record(
         self, target: ListTarget, operations: Sequence[EntryOperation], call: str
@@ -348,17 +348,17 @@ class EntryStore:
         entries = version.stored.entries if file is None else entries_of(file)
         if call in version.stored.calls:
             return entries
-        by_hand = is_edited_by_hand(file, limit=limit)
-        if by_hand and file is not None and not _only_adds(file, operations):
-            name = await asyncio.to_thread(files.back_up, target, file.data)
+        is_hand_edited = is_edited_by_hand(file, limit=limit)
+        if is_hand_edited and file is not None and not _only_adds(file, operations):
+            backup_name = await asyncio.to_thread(files.back_up, target, file.data)
             return EntryRefusal(
                 f"{target.file_name} was edited by hand and is not a list of entries, so it is not overwritten. "
-                f"A copy is in {name}. Until a person repairs it, only single entries can be added."
+                f"A copy is in {backup_name}. Until a person repairs it, only single entries can be added."
             )
         new_entries = await self._applied(target, entries, operations)
         if isinstance(new_entries, EntryRefusal):
             return new_entries
-        if by_hand and file is not None and file.text is not None:
+        if is_hand_edited and file is not None and file.text is not None:
             if new_entries != entries:
                 await asyncio.to_thread(files.append, target, file.text, new_entries[-1])
         elif new_entries != entries or file is None:
@@ -387,22 +387,22 @@ class EntryStore:
         return _ListVersion(stored=_StoredList.model_validate(item.value), version=item.version)
 
     async def _put(self, target: ListTarget, version: _ListVersion, entries: Entries, call: str) -> Entries:
-        stored = _StoredList(entries=entries, calls=(*version.stored.calls, call)[-limits.BLOCK_CALLS :])
-        value: Any = stored.model_dump(mode="json")
+        stored_list = _StoredList(entries=entries, calls=(*version.stored.calls, call)[-limits.BLOCK_CALLS :])
+        value: Any = stored_list.model_dump(mode="json")
         report = await self._memory.put_record(_NAMESPACE, target.file_name, value, expected_version=version.version)
         return _StoredList.model_validate(report.record.value).entries
 
 
 async def _hold_file(locks: ExitStack, files: EntryFiles, target: ListTarget) -> None:
     """Lock a file. While others hold the lock, no thread waits, because its holder needs a thread too."""
-    clock = asyncio.get_running_loop().time
-    until = clock() + CURATED_LOCK_S
+    monotonic_time = asyncio.get_running_loop().time
+    deadline_s = monotonic_time() + CURATED_LOCK_S
     while True:
         try:
             # The lock belongs to the file handle, so one thread may take it and another release it.
             await asyncio.to_thread(locks.enter_context, files.lock(target))
         except StoreBusy:
-            if clock() >= until:
+            if monotonic_time() >= deadline_s:
                 raise
             await asyncio.sleep(CURATED_PAUSE_S)
         else:
@@ -510,13 +510,15 @@ class MemoryTool:
             return _tool_answer(
                 {"success": False, "error": "action is needed, or a list of operations."}, is_error=True
             )
-        before = await self._store.read(arguments.target)
+        entries_before = await self._store.read(arguments.target)
         new_entries = await self._store.change(arguments.target, operations, call=str(key))
         if isinstance(new_entries, EntryRefusal):
-            return self._refused(arguments.target, new_entries, before)
+            return self._refused(arguments.target, new_entries, entries_before)
         self._failures = 0
         return _tool_answer(
-            _change_answer(arguments.target, operations, new_entries, before, self._store.limit_of(arguments.target))
+            _change_answer(
+                arguments.target, operations, new_entries, entries_before, self._store.limit_of(arguments.target)
+            )
         )
 
     def _refused(self, target: ListTarget, refusal: EntryRefusal, entries: Entries) -> ToolAnswer:
@@ -538,23 +540,23 @@ def snapshot_of(target: ListTarget, entries: Entries, limit: int, /) -> str:
     if not entries:
         return ""
     text = DELIMITER.join(_shown_entry(target, entry) for entry in entries)
-    most = CURATED_SHOWN * limit
-    if len(text) > most:
-        text = f"{text[:most]}\n[{len(text) - most:,} characters are not shown: remove or shorten entries]"
+    max_chars = CURATED_SHOWN * limit
+    if len(text) > max_chars:
+        text = f"{text[:max_chars]}\n[{len(text) - max_chars:,} characters are not shown: remove or shorten entries]"
     return f"{HEADINGS[target]} [{_usage_line(entries, limit)}]\n{text}"
 
 
 def _shown_entry(target: ListTarget, entry: str) -> str:
     """Return an entry in its form for a model: replaced if it looks like an injection, otherwise with escaped lines."""
-    broken = broken_rules(entry)
-    if broken:
-        return f"[BLOCKED: an entry of {target.file_name} is not shown ({', '.join(broken)}); remove it]"
+    broken_names = broken_rules(entry)
+    if broken_names:
+        return f"[BLOCKED: an entry of {target.file_name} is not shown ({', '.join(broken_names)}); remove it]"
     return "\n".join(map(escape_line, entry.split("\n")))
 
 
 def _usage_line(entries: Sequence[str], limit: int) -> str:
-    size = len(write_entries(entries))
-    return f"{_used_percent(size, limit)}%, {size:,}/{limit:,} characters{', OVER BUDGET' if size > limit else ''}"
+    chars = len(write_entries(entries))
+    return f"{_used_percent(chars, limit)}%, {chars:,}/{limit:,} characters{', OVER BUDGET' if chars > limit else ''}"
 
 
 def _used_percent(size: int, limit: int) -> int:

@@ -90,10 +90,12 @@ def stored_events(memory: MemoryFace, /) -> Tell:
 
     async def tell(conversation: str, event: RunEvent, /) -> None:
         message = Message(role=EvidenceRole.SYSTEM, text=event.as_json, authority=EvidenceAuthority.OPERATOR_DIAGNOSTIC)
-        own = memory.scope
-        scope = own.model_copy(update={"conversation": conversation}) if isinstance(own, Scope) else None
-        write = TranscriptWrite(turns=(TurnDraft(messages=(message,), metadata={"context_visible": False}),))
-        await memory.write(MemoryWriteRequest(scope=scope, write=write))
+        memory_scope = memory.scope
+        scope = (
+            memory_scope.model_copy(update={"conversation": conversation}) if isinstance(memory_scope, Scope) else None
+        )
+        transcript_write = TranscriptWrite(turns=(TurnDraft(messages=(message,), metadata={"context_visible": False}),))
+        await memory.write(MemoryWriteRequest(scope=scope, write=transcript_write))
 
     return tell
 
@@ -210,19 +212,28 @@ class GatewayStrategy:
 
     async def before_run(self, conversation: str, prompt: str, /) -> RunMemory:
         """Return the rule, and the found memories as a reference."""
-        place = self._place
+        service_place = self._place
         query = _sound_text(prompt)[: limits.QUERY_CHARS]
         call = calls.search_memories(
-            query, scope=place.scope, conversation_id=conversation, top_k=place.top_k, raw=False, **self._where()
+            query,
+            scope=service_place.scope,
+            conversation_id=conversation,
+            top_k=service_place.top_k,
+            raw=False,
+            **self._where(),
         )
         answer = await self._once(_read_as(call, RunResults), RunEventKind.RECALL_FAILED, conversation)
         reference = None
         if answer is not None:
-            results = [result for result in answer.results if result.score is None or result.score >= place.min_score]
+            results = [
+                result for result in answer.results if result.score is None or result.score >= service_place.min_score
+            ]
             reference = reference_of(results, mark=self._ids.secret(6).hex())
-            kind, count = RunEventKind.RECALL_SUCCEEDED, len(answer.results)
+            event_kind, count = RunEventKind.RECALL_SUCCEEDED, len(answer.results)
             session = names.chat_session(conversation)
-            await self._report(conversation, RunEvent(kind=kind, session_id=session, scope=place.scope, results=count))
+            await self._report(
+                conversation, RunEvent(kind=event_kind, session_id=session, scope=service_place.scope, results=count)
+            )
         return RunMemory(
             system=RULE, reference=reference, placement=ReferencePlacement.BEFORE_HISTORY, tools=self._tools
         )
@@ -234,19 +245,19 @@ class GatewayStrategy:
         """
         if exchange.ending is RunEnding.FAILED:
             return
-        session, where = names.chat_session(conversation), self._where()
+        session, project_fields = names.chat_session(conversation), self._where()
         messages = _exchange_messages(self._place, exchange)
         key = None if exchange.turn is None else key_of(session, exchange.turn)
-        app, project = where["app_id"], where["project_id"]
-        add = _read_as(
+        app, project = project_fields["app_id"], project_fields["project_id"]
+        add_call = _read_as(
             calls.add_messages(session, messages, app_id=app, project_id=project, idempotency_key=key), DoneAnswer
         )
-        if await self._once(add, RunEventKind.ADD_FAILED, conversation) is None:
+        if await self._once(add_call, RunEventKind.ADD_FAILED, conversation) is None:
             return
-        added = RunEvent(kind=RunEventKind.ADD_SUCCEEDED, session_id=session, messages=len(messages))
-        await self._report(conversation, added)
-        flush = _read_as(calls.flush_session(session, **where), DoneAnswer)
-        if await self._once(flush, RunEventKind.FLUSH_FAILED, conversation, add_succeeded=True) is not None:
+        added_event = RunEvent(kind=RunEventKind.ADD_SUCCEEDED, session_id=session, messages=len(messages))
+        await self._report(conversation, added_event)
+        flush_call = _read_as(calls.flush_session(session, **project_fields), DoneAnswer)
+        if await self._once(flush_call, RunEventKind.FLUSH_FAILED, conversation, add_succeeded=True) is not None:
             await self._report(conversation, RunEvent(kind=RunEventKind.FLUSH_SUCCEEDED, session_id=session))
 
     async def close(self) -> None:
@@ -293,9 +304,9 @@ def key_of(session: str, turn: str, /) -> str:
 def reference_of(results: "Sequence[RunResult | SearchResult]", /, *, mark: str) -> str | None:
     """Return the results for a model in a fence, one JSON line each, or None if none of them has text."""
     lines = [_result_line(result) for result in results if result.text and result.text.strip()]
-    bounds = AnswerBounds(gateway_limits.TOP_K, REFERENCES_CHARS, REFERENCES_CHARS)
+    answer_bounds = AnswerBounds(gateway_limits.TOP_K, REFERENCES_CHARS, REFERENCES_CHARS)
     # A line that does not fit is dropped, because a truncated line is not JSON.
-    fitting_lines = bound_items(lines, bounds, size=len, clip=lambda _line, _chars: "").items
+    fitting_lines = bound_items(lines, answer_bounds, size=len, clip=lambda _line, _chars: "").items
     text = "\n".join(line for line in fitting_lines if line)
     return fence_text(text, mark, about=REFERENCE_HEADING) if text else None
 
@@ -310,9 +321,9 @@ def _result_line(result: "RunResult | SearchResult") -> str:
     fields: dict[str, str | float] = {}
     for name in RESULT_FIELDS:
         value = getattr(result, name)
-        most = REFERENCE_CHARS if name == "text" else REFERENCE_NAME_CHARS
+        max_chars = REFERENCE_CHARS if name == "text" else REFERENCE_NAME_CHARS
         if isinstance(value, str):
-            fields[name] = escape_line(value if len(value) <= most else f"{value[:most]}…")
+            fields[name] = escape_line(value if len(value) <= max_chars else f"{value[:max_chars]}…")
         elif value is not None:
             fields[name] = value
     return json.dumps(fields, ensure_ascii=False)

@@ -134,8 +134,10 @@ class RuntimeStrategy:
         return context.block or None
 
     def _turn_memory(self, conversation: str) -> TurnMemory:
-        own = self._memory.scope
-        scope = own.model_copy(update={"conversation": conversation}) if isinstance(own, Scope) else None
+        memory_scope = self._memory.scope
+        scope = (
+            memory_scope.model_copy(update={"conversation": conversation}) if isinstance(memory_scope, Scope) else None
+        )
         return TurnMemory(self._memory.operate, scope)
 
 
@@ -225,8 +227,8 @@ class LoadedStrategy:
                 folder = self._folder / settings.directory if settings.directory is not None else None
                 return CuratedStrategy(memory, settings=settings, folder=folder, clock=self._clock)
             case GatewayPlace() as place:
-                tell = self._tell or stored_events(memory)
-                return GatewayStrategy(place, tell=tell, tools=(session_search(AgentMemoryView.of(memory)),))
+                tell_event = self._tell or stored_events(memory)
+                return GatewayStrategy(place, tell=tell_event, tools=(session_search(AgentMemoryView.of(memory)),))
             case RuntimeSettings() as settings:
                 return RuntimeStrategy(memory, settings=settings)
             case _:

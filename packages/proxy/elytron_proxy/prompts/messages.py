@@ -75,8 +75,8 @@ def stream_whole(answer: Fields, /) -> bytes:
 
 def refusal_body(refusal: CallRefusal, /) -> Fields:
     """Return the error object of the dialect."""
-    kind = _KINDS.get(refusal.status, "invalid_request_error" if refusal.status < 500 else "api_error")
-    return {"type": "error", "error": {"type": kind, "message": refusal.message}}
+    error_type = _KINDS.get(refusal.status, "invalid_request_error" if refusal.status < 500 else "api_error")
+    return {"type": "error", "error": {"type": error_type, "message": refusal.message}}
 
 
 MESSAGES = PromptDialect(

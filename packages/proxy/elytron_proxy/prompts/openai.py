@@ -42,12 +42,12 @@ def place_in_chat(body: Body, prompt: CallPrompt, block: str, placement: BlockPl
     messages = items_of(body, "messages")
     match placement:
         case BlockPlacement.TAIL:
-            placed = with_message(messages, prompt.at, block, kind="text", placement=placement)
+            placed_messages = with_message(messages, prompt.at, block, kind="text", placement=placement)
         case BlockPlacement.SYSTEM:
-            placed = in_system(messages, block, roles=_POLICIES)
+            placed_messages = in_system(messages, block, roles=_POLICIES)
         case BlockPlacement.BEFORE:
-            placed = before_history(messages, block, kind="text", roles=_POLICIES)
-    return {**body, "messages": placed}
+            placed_messages = before_history(messages, block, kind="text", roles=_POLICIES)
+    return {**body, "messages": placed_messages}
 
 
 def _stream_chat(answer: Fields, /) -> bytes:
@@ -65,8 +65,8 @@ def _stream_chat(answer: Fields, /) -> bytes:
 
 def _refusal_body(refusal: CallRefusal, /) -> Fields:
     """Return the error object of OpenAI's APIs."""
-    kind = "invalid_request_error" if refusal.status < 500 else "server_error"
-    return {"error": {"message": refusal.message, "type": kind, "param": None, "code": refusal.code}}
+    error_type = "invalid_request_error" if refusal.status < 500 else "server_error"
+    return {"error": {"message": refusal.message, "type": error_type, "param": None, "code": refusal.code}}
 
 
 CHAT = PromptDialect(
@@ -126,16 +126,16 @@ def _is_sealed(item: Fields) -> bool:
 
 def _stream_responses(answer: Fields, /) -> bytes:
     """Return a complete answer as an equivalent stream; a running one is not complete."""
-    kind = _STATUS.get(text_field(answer, "status"))
-    return encode_events({"type": kind, "response": answer}) if kind is not None else b""
+    event_type = _STATUS.get(text_field(answer, "status"))
+    return encode_events({"type": event_type, "response": answer}) if event_type is not None else b""
 
 
 def _cut_responses(refusal: CallRefusal, witness: AnswerWitness, /) -> bytes:
     """Return the event that ends an interrupted stream: the started response, failed."""
     error = {"code": "server_error", "message": refusal.message}
     response_head: Fields = {"object": "response", "id": "", "model": "", "created_at": 0, **witness.first_response}
-    nothing: list[object] = []
-    response: Fields = {**response_head, "output": nothing, "tools": nothing, "status": "failed", "error": error}
+    empty_list: list[object] = []
+    response: Fields = {**response_head, "output": empty_list, "tools": empty_list, "status": "failed", "error": error}
     return named_event({"type": "response.failed", "sequence_number": witness.number + 1, "response": response})
 
 

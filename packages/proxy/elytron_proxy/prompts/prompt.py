@@ -114,13 +114,13 @@ def steps_of(messages: Iterable[Fields], read: ItemReader, /) -> Iterator[Prompt
             yield PromptStep(StepKind.TOOL, at=at)
             continue
         for item in items:
-            words = BETWEEN.join(text for text in item.texts if text)
+            item_text = BETWEEN.join(text for text in item.texts if text)
             match item.type, item.role:
                 case "message", "user":
-                    if words := words.strip():
-                        yield PromptStep(StepKind.USER, words, at)
+                    if item_text := item_text.strip():
+                        yield PromptStep(StepKind.USER, item_text, at)
                 case "message", "assistant":
-                    yield PromptStep(StepKind.ASSISTANT, words, at)
+                    yield PromptStep(StepKind.ASSISTANT, item_text, at)
                 case kind, role if kind.endswith("_output") or role == "function":
                     yield PromptStep(StepKind.TOOL, at=at)
                 case kind, _ if kind.endswith("_call"):
@@ -138,39 +138,41 @@ def prompt_of(
 
     Of a model's text around calls of its tools, only the part behind the last of them is its answer.
     """
-    earlier: list[PromptTurn] = []
-    last: PromptStep | None = None
-    beside = ""
-    answer: list[str] = []
-    uses: list[ToolUse] = []
+    earlier_turns: list[PromptTurn] = []
+    last_step: PromptStep | None = None
+    last_programs_text = ""
+    answer_texts: list[str] = []
+    tool_uses: list[ToolUse] = []
     has_tools_used = False
     for step in steps:
         match step.kind:
             case StepKind.USER:
-                words, programs = split_programs(without_wrapped(step.text))
-                if not words:
+                spoken_text, programs_text = split_programs(without_wrapped(step.text))
+                if not spoken_text:
                     continue
-                if last is not None:
-                    earlier.append(PromptTurn(last.text, "".join(answer), last.at, has_tools_used))
-                last, beside = replace(step, text=words), programs
-                answer, uses, has_tools_used = [], [], False
+                if last_step is not None:
+                    earlier_turns.append(
+                        PromptTurn(last_step.text, "".join(answer_texts), last_step.at, has_tools_used)
+                    )
+                last_step, last_programs_text = replace(step, text=spoken_text), programs_text
+                answer_texts, tool_uses, has_tools_used = [], [], False
             case StepKind.ASSISTANT:
-                answer.append(step.text)
+                answer_texts.append(step.text)
             case StepKind.TOOL:
-                answer, has_tools_used = [], True
+                answer_texts, has_tools_used = [], True
                 if step.use is not None:
-                    uses.append(step.use)
-    if last is None:
+                    tool_uses.append(step.use)
+    if last_step is None:
         return None
     return CallPrompt(
-        text=last.text,
-        beside=beside,
-        is_task=_PROGRAMS_TASK.match(last.text) is not None,
-        earlier=tuple(earlier),
-        at=last.at,
-        answer_start="".join(answer),
+        text=last_step.text,
+        beside=last_programs_text,
+        is_task=_PROGRAMS_TASK.match(last_step.text) is not None,
+        earlier=tuple(earlier_turns),
+        at=last_step.at,
+        answer_start="".join(answer_texts),
         has_tools_used=has_tools_used,
-        uses=tuple(uses),
+        uses=tuple(tool_uses),
         tools=tools,
         is_single=is_single,
     )
@@ -280,11 +282,11 @@ class AnswerWitness:
         """Process one event of the stream."""
         self.event_count += 1
         self.number = max(self.number, count_field(event, "sequence_number"))
-        kind = text_field(event, "type")
-        if kind == "response.created":
+        event_type = text_field(event, "type")
+        if event_type == "response.created":
             response = inner_object(event, "response")
             self.first_response = {name: response[name] for name in _FIRST_FIELDS if name in response}
-        elif kind in _ENDS:
+        elif event_type in _ENDS:
             self.last_response = inner_object(event, "response")
         elif event.get("done") is True:
             self.last_response = event
@@ -298,15 +300,15 @@ def _light_event(event: Fields, depth: int = 0, /) -> Fields:
 def _light_field(name: str, value: object, depth: int) -> object:
     if depth > _DEPTH:
         return None
-    inside = object_fields(value)
-    if inside:
+    inner_fields = object_fields(value)
+    if inner_fields:
         if name == "usage":
-            return {key: inside[key] for key in _COUNTED if isinstance(inside.get(key), int)}
+            return {key: inner_fields[key] for key in _COUNTED if isinstance(inner_fields.get(key), int)}
         if name == "content_block":
-            return {key: inside[key] for key in _NAMES if key in inside}
-        return _light_event(inside, depth + 1)
+            return {key: inner_fields[key] for key in _NAMES if key in inner_fields}
+        return _light_event(inner_fields, depth + 1)
     if isinstance(value, list):
-        return [_light_field(name, one, depth + 1) for one in cast("list[object]", value)]
+        return [_light_field(name, element, depth + 1) for element in cast("list[object]", value)]
     return value
 
 
@@ -373,23 +375,27 @@ def before_history(messages: list[object], block: str, /, *, kind: str, roles: I
 
     Templates of many models refuse two user messages in a row, so it becomes a separate one only before an answer.
     """
-    policies = frozenset(roles)
-    at = next(
-        (place for place, one in enumerate(messages) if text_field(object_fields(one), "role") not in policies),
+    policy_roles = frozenset(roles)
+    position = next(
+        (
+            index
+            for index, message in enumerate(messages)
+            if text_field(object_fields(message), "role") not in policy_roles
+        ),
         len(messages),
     )
-    if at < len(messages) and text_field(object_fields(messages[at]), "role") == "user":
-        return with_message(messages, at, block, kind=kind, placement=BlockPlacement.BEFORE)
-    return [*messages[:at], {"role": "user", "content": block}, *messages[at:]]
+    if position < len(messages) and text_field(object_fields(messages[position]), "role") == "user":
+        return with_message(messages, position, block, kind=kind, placement=BlockPlacement.BEFORE)
+    return [*messages[:position], {"role": "user", "content": block}, *messages[position:]]
 
 
 def in_system(messages: list[object], block: str, /, *, roles: Iterable[str]) -> list[object]:
     """Return `messages` with the block at the end of the first system message that is a text, else first of all."""
-    policies = frozenset(roles)
-    for place, one in enumerate(messages):
-        message = object_fields(one)
+    policy_roles = frozenset(roles)
+    for index, raw_message in enumerate(messages):
+        message = object_fields(raw_message)
         content = message.get("content")
-        if text_field(message, "role") in policies and isinstance(content, str):
-            changed = {**message, "content": f"{content}{BETWEEN}{block}"}
-            return [*messages[:place], changed, *messages[place + 1 :]]
+        if text_field(message, "role") in policy_roles and isinstance(content, str):
+            changed_message = {**message, "content": f"{content}{BETWEEN}{block}"}
+            return [*messages[:index], changed_message, *messages[index + 1 :]]
     return [{"role": "system", "content": block}, *messages]

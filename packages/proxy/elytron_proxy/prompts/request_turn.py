@@ -43,16 +43,16 @@ def continued_by(context: str, /) -> bytes:
 
 def _link_digest(before: bytes, role: str, words: str) -> bytes:
     """Return the digest of a message after `before`; white space is ignored, because clients change it."""
-    normalised = " ".join(words.split())
+    normalised_words = " ".join(words.split())
     return hashlib.blake2b(
-        f"{role}\0{normalised}".encode("utf-8", "surrogatepass"), digest_size=20, key=before
+        f"{role}\0{normalised_words}".encode("utf-8", "surrogatepass"), digest_size=20, key=before
     ).digest()
 
 
 def without_conversation(conversation: str, /) -> RecallFilters:
     """Return filters that exclude turns of this conversation, which the request contains in full."""
-    elsewhere = FieldCondition(field=CONVERSATION, comparison=ComparisonOperator.NE, values=(conversation,))
-    return RecallFilters(where=(AnyOf(conditions=(elsewhere,)),))
+    other_conversations = FieldCondition(field=CONVERSATION, comparison=ComparisonOperator.NE, values=(conversation,))
+    return RecallFilters(where=(AnyOf(conditions=(other_conversations,)),))
 
 
 def draft_of(
@@ -72,16 +72,18 @@ def draft_of(
     """
     is_task = prompt.is_task
     # A program's words are no person's: they are trusted like a tool's result, and a task is private.
-    question = Message(role=EvidenceRole.TOOL if is_task else EvidenceRole.USER, text=prompt.text)
-    beside = (Message(role=EvidenceRole.TOOL, text=prompt.beside[: limits.MESSAGE_CHARS]),) if prompt.beside else ()
-    answer = (Message(role=EvidenceRole.ASSISTANT, text=reply),) if reply else ()
+    question_message = Message(role=EvidenceRole.TOOL if is_task else EvidenceRole.USER, text=prompt.text)
+    program_messages = (
+        (Message(role=EvidenceRole.TOOL, text=prompt.beside[: limits.MESSAGE_CHARS]),) if prompt.beside else ()
+    )
+    answer_messages = (Message(role=EvidenceRole.ASSISTANT, text=reply),) if reply else ()
     return TurnDraft(
         host_id=turn,
-        messages=(question, *beside, *answer),
+        messages=(question_message, *program_messages, *answer_messages),
         delivery=delivery,
         metadata={CONVERSATION: conversation, **({PRIVATE_FLAG: True} if is_task else {})},
         source=source,
         tool_observations=observed_tools(((use.id, use.name) for use in prompt.uses), is_outside=True),
         # A tool's result may contain anyone's words, and the model's answer is based on it.
-        external_content_used=is_task or bool(beside) or prompt.has_tools_used or uses_tools,
+        external_content_used=is_task or bool(program_messages) or prompt.has_tools_used or uses_tools,
     )

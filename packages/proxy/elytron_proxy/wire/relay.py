@@ -57,8 +57,8 @@ class KeyMask:
 
     def end(self) -> bytes:
         """Return the withheld bytes."""
-        tail, self._tail = self._tail, b""
-        return tail
+        last_bytes, self._tail = self._tail, b""
+        return last_bytes
 
     def _masked(self, data: bytes) -> bytes:
         for key in self._keys:
@@ -68,9 +68,9 @@ class KeyMask:
     @staticmethod
     def _key_start_bytes(data: bytes, key: bytes) -> int:
         """Return how many bytes at the end of `data` a key could begin with."""
-        for size in range(min(len(key) - 1, len(data)), 0, -1):
-            if data.endswith(key[:size]):
-                return size
+        for prefix_bytes in range(min(len(key) - 1, len(data)), 0, -1):
+            if data.endswith(key[:prefix_bytes]):
+                return prefix_bytes
         return 0
 
 
@@ -92,24 +92,28 @@ class EventGate:
         # An end may begin within what was held.
         search_from = max(0, len(self._partial_event) - _LONGEST_END + 1)
         self._partial_event += chunk
-        end = max(
-            (at + len(mark) for mark in self._ends if (at := self._partial_event.rfind(mark, search_from)) >= 0),
+        end_position = max(
+            (
+                position + len(end_mark)
+                for end_mark in self._ends
+                if (position := self._partial_event.rfind(end_mark, search_from)) >= 0
+            ),
             default=0,
         )
-        if end:
+        if end_position:
             self.is_between = True
-        if len(self._partial_event) - end > self._limit:
-            end = len(self._partial_event)
+        if len(self._partial_event) - end_position > self._limit:
+            end_position = len(self._partial_event)
             self.is_between = False
-        passed = bytes(self._partial_event[:end])
-        del self._partial_event[:end]
-        return passed
+        complete_events = bytes(self._partial_event[:end_position])
+        del self._partial_event[:end_position]
+        return complete_events
 
     def rest(self) -> bytes:
         """Return the bytes that waited for the end of their event."""
-        rest = bytes(self._partial_event)
+        partial_event = bytes(self._partial_event)
         self._partial_event.clear()
-        return rest
+        return partial_event
 
 
 @dataclass(slots=True)
@@ -191,10 +195,10 @@ class StreamCopy:
 
     def end(self, *, is_clean: bool) -> bool:
         """Parse the end of the bytes: an answer without its end is cut. Return whether the last event was whole."""
-        before = self.answer.witness.event_count
+        count_before = self.answer.witness.event_count
         self.answer.take(self._parser.end(is_clean=is_clean) if self._parser is not None else ())
         self._parser = None
-        return self.answer.witness.event_count > before
+        return self.answer.witness.event_count > count_before
 
 
 class StreamRelay:
@@ -213,9 +217,9 @@ class StreamRelay:
 
     def feed(self, chunk: bytes, /) -> bytes:
         """Return the bytes to forward."""
-        clean = self._mask.feed(chunk)
-        self._copy.feed(clean)
-        return self._gate.feed(clean)
+        masked_chunk = self._mask.feed(chunk)
+        self._copy.feed(masked_chunk)
+        return self._gate.feed(masked_chunk)
 
     def refuse(self, refusal: CallRefusal, /) -> bytes | None:
         """Return the dialect's own error in place of the rest; None: no error can be sent within an event."""
@@ -226,19 +230,19 @@ class StreamRelay:
 
         Half an event is not relayed, for the following bytes would be read as its other half.
         """
-        tail = self._mask.end()
-        self._copy.feed(tail)
-        passed = self._gate.feed(tail)
+        masked_tail = self._mask.end()
+        self._copy.feed(masked_tail)
+        passed_tail = self._gate.feed(masked_tail)
         has_whole_rest = self._copy.end(is_clean=not is_broken)
         if self.answer.failed is not FailureReason.CUT:
-            return passed + self._gate.rest() if self.answer.is_whole or not is_broken else None
+            return passed_tail + self._gate.rest() if self.answer.is_whole or not is_broken else None
         if not self._gate.is_between:
             return None
-        rest = self._gate.rest()
+        gate_rest = self._gate.rest()
         ending = b"\n" if self._dialect.has_lines else b"\n\n"
         return (
-            passed
-            + (rest + ending if has_whole_rest and rest else b"")
+            passed_tail
+            + (gate_rest + ending if has_whole_rest and gate_rest else b"")
             + self._dialect.cut(refusal, self.answer.witness)
         )
 
@@ -267,11 +271,11 @@ class WholeCopy:
         if self.is_over:
             return
         self.is_over = True
-        whole = bytes(self._body)
+        body = bytes(self._body)
         self._body.clear()
-        answer = fields_of(whole)
+        answer_fields = fields_of(body)
         # Some servers send a stream under the media type of a whole answer.
-        stream = whole if answer is None else self._dialect.streamed(answer)
+        stream = body if answer_fields is None else self._dialect.streamed(answer_fields)
         self.answer.take(parse_answer(self._dialect.parser(self.answer.witness), (stream,)))
 
 
@@ -364,8 +368,8 @@ class AnswerPassage:
         """Send the head of the answer, without the header of that name."""
         if self.is_left:
             return
-        dropped = {without, *names.dropped_headers(response)}
-        pairs = names.client_headers(response.headers.multi_items(), keys=self._upstreams.keys, without=dropped)
+        dropped_names = {without, *names.dropped_headers(response)}
+        pairs = names.client_headers(response.headers.multi_items(), keys=self._upstreams.keys, without=dropped_names)
         await self._send(
             {
                 "type": "http.response.start",

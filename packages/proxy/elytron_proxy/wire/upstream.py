@@ -117,15 +117,15 @@ def _call_digest(name: str, space: str) -> str:
 def client_headers(pairs: Iterable[tuple[str, str]], /, *, keys: Iterable[str], without: Iterable[str] = ()) -> Pairs:
     """Return the headers of an answer for the client, each once: those of model APIs, and none with a key."""
     secrets = [key for key in keys if key]
-    allowed: dict[str, str] = {}
+    allowed_headers: dict[str, str] = {}
     for name, value in pairs:
-        lower = name.lower()
-        text = "text/plain; charset=utf-8" if lower == "content-type" and not _MEDIA.fullmatch(value) else value
+        lower_name = name.lower()
+        text = "text/plain; charset=utf-8" if lower_name == "content-type" and not _MEDIA.fullmatch(value) else value
         has_secret = any(secret in name or secret in text for secret in secrets)
-        is_allowed = lower in _DOWN or lower.startswith(_DOWN_PREFIXES)
+        is_allowed = lower_name in _DOWN or lower_name.startswith(_DOWN_PREFIXES)
         if is_allowed and not has_secret and _VALUE.fullmatch(text):
-            allowed.setdefault(lower, text)
-    return [(name, value) for name, value in allowed.items() if name not in without]
+            allowed_headers.setdefault(lower_name, text)
+    return [(name, value) for name, value in allowed_headers.items() if name not in without]
 
 
 def credential_of(authorization: str | None, api_key: str | None, /) -> str | None:
@@ -145,14 +145,16 @@ def unpack_body(body: bytes, encodings: str, /, *, limit: int) -> bytes | None:
             case "identity":
                 continue
             case "gzip" | "x-gzip":
-                unpacked = _inflate_body(body, zlib.MAX_WBITS | 16, limit)
+                unpacked_body = _inflate_body(body, zlib.MAX_WBITS | 16, limit)
             case "deflate":
-                unpacked = _inflate_body(body, zlib.MAX_WBITS, limit) or _inflate_body(body, -zlib.MAX_WBITS, limit)
+                unpacked_body = _inflate_body(body, zlib.MAX_WBITS, limit) or _inflate_body(
+                    body, -zlib.MAX_WBITS, limit
+                )
             case _:
                 return None
-        if unpacked is None:
+        if unpacked_body is None:
             return None
-        body = unpacked
+        body = unpacked_body
     return body
 
 
@@ -160,10 +162,10 @@ def _inflate_body(body: bytes, bits: int, limit: int) -> bytes | None:
     """Return the first `limit` bytes plus one of a compressed body; None for an invalid or truncated one."""
     reader = zlib.decompressobj(bits)
     try:
-        unpacked = reader.decompress(body, limit + 1)
+        unpacked_body = reader.decompress(body, limit + 1)
     except zlib.error:
         return None
-    return unpacked if reader.eof or len(unpacked) > limit else None
+    return unpacked_body if reader.eof or len(unpacked_body) > limit else None
 
 
 Pause = Callable[[float], Awaitable[None]]
@@ -200,9 +202,9 @@ class UpstreamClients:
 
     def of_model(self, model: str, /) -> ModelUpstream:
         """Return the server of a model: the one with the longest matching prefix, else the first without one."""
-        fitting = [upstream for upstream in self.all if upstream.prefix and model.startswith(upstream.prefix)]
-        if fitting:
-            return max(fitting, key=lambda upstream: len(upstream.prefix))
+        fitting_upstreams = [upstream for upstream in self.all if upstream.prefix and model.startswith(upstream.prefix)]
+        if fitting_upstreams:
+            return max(fitting_upstreams, key=lambda upstream: len(upstream.prefix))
         return next((upstream for upstream in self.all if not upstream.prefix), self.all[0])
 
     async def send(
@@ -225,8 +227,8 @@ class UpstreamClients:
 
         client = self._client(upstream)
         url = url_of(upstream, path, query)
-        length = len(body) if body is not None else None
-        sent_headers = upstream_headers(headers, upstream, path=path, space=space, length=length)
+        body_bytes = len(body) if body is not None else None
+        sent_headers = upstream_headers(headers, upstream, path=path, space=space, length=body_bytes)
         attempt = 0
         while True:
             attempt += 1
@@ -284,12 +286,12 @@ def url_of(upstream: ModelUpstream, path: str, query: str) -> "httpx.URL":
     import httpx
 
     assert path.startswith("/")
-    base = httpx.URL(upstream.url)
+    base_url = httpx.URL(upstream.url)
     # Ollama's own base may include the first part of its paths.
-    root = base.raw_path.rstrip(b"/")
-    root = root.removesuffix(b"/api") if path.startswith("/api/") else root
-    raw_path = root + path.encode("latin-1") + (b"?" + query.encode("latin-1") if query else b"")
-    return base.copy_with(raw_path=raw_path)
+    root_path = base_url.raw_path.rstrip(b"/")
+    root_path = root_path.removesuffix(b"/api") if path.startswith("/api/") else root_path
+    raw_path = root_path + path.encode("latin-1") + (b"?" + query.encode("latin-1") if query else b"")
+    return base_url.copy_with(raw_path=raw_path)
 
 
 def is_readable(response: "httpx.Response", /) -> bool:
@@ -370,6 +372,6 @@ class BodyDecoder:
             # After all input was read, output may still be pending.
             is_full, data = len(piece) == DECODED_PIECE_BYTES, self._inflater.unconsumed_tail
             if self._inflater.eof:
-                rest = self._inflater.unused_data
-                is_full, data = False, rest if rest.startswith(b"\x1f\x8b") else b""
+                unused_data = self._inflater.unused_data
+                is_full, data = False, unused_data if unused_data.startswith(b"\x1f\x8b") else b""
                 self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)

@@ -90,29 +90,29 @@ def read_input(
 
     Raises InvalidInput for a result without a call.
     """
-    first = len(items)
+    final_start = len(items)
     while (
         not is_whole
-        and first
-        and items[first - 1].role not in {None, "assistant"}
-        and items[first - 1].type == "message"
+        and final_start
+        and items[final_start - 1].role not in {None, "assistant"}
+        and items[final_start - 1].type == "message"
     ):
-        first -= 1
-    end = items[first:]
-    words = [item for item in end if item.role == "user"]
+        final_start -= 1
+    final_items = items[final_start:]
+    user_items = [item for item in final_items if item.role == "user"]
     reader = _InputReader(calls, unsealed)
-    for item in (*items[:first], *(item for item in end if item.role != "user")):
+    for item in (*items[:final_start], *(item for item in final_items if item.role != "user")):
         reader.read(item)
-    parts = [part for item in words for part in content_parts(item)]
-    text = "\n\n".join(_words_of(item) for item in words).strip()
+    parts = [part for item in user_items for part in content_parts(item)]
+    user_text = "\n\n".join(_words_of(item) for item in user_items).strip()
     images = tuple(part.image for part in parts if part.image is not None)
     _require_file_bytes(items)
-    return TurnInput(text, images, (*reader.messages, *file_messages(words)))
+    return TurnInput(user_text, images, (*reader.messages, *file_messages(user_items)))
 
 
 def _require_file_bytes(items: Sequence[InputItem]) -> None:
-    size = sum(len(part.file_text.encode()) for item in items for part in content_parts(item))
-    if size > limits.RESPONSE_FILE_BYTES:
+    file_bytes = sum(len(part.file_text.encode()) for item in items for part in content_parts(item))
+    if file_bytes > limits.RESPONSE_FILE_BYTES:
         raise InvalidInput(
             field="input", problem=f"has files with more than {limits.RESPONSE_FILE_BYTES} bytes in total"
         )
@@ -146,12 +146,12 @@ class _InputReader:
                 role = ChatRole(item.role or "user")
                 files = file_messages((item,))
                 self._messages += files
-                if (words := _words_of(item, image=_IMAGE)) or not files:
-                    self._messages.append(text_message(role, words or _IMAGE))
+                if (spoken_words := _words_of(item, image=_IMAGE)) or not files:
+                    self._messages.append(text_message(role, spoken_words or _IMAGE))
             case "function_call":
-                call = ToolCall(id=item.call_id or "", name=item.name or "", arguments=item.arguments or "")
-                self._call_names[call.id] = call.name
-                self._reply(call)
+                tool_call = ToolCall(id=item.call_id or "", name=item.name or "", arguments=item.arguments or "")
+                self._call_names[tool_call.id] = tool_call.name
+                self._reply(tool_call)
             case "function_call_output":
                 self._result(item)
             case "compaction":
@@ -160,19 +160,19 @@ class _InputReader:
                 pass
 
     def _reply(self, part: ReplyItem) -> None:
-        last = self._messages[-1] if self._messages else None
+        last_message = self._messages[-1] if self._messages else None
         # A single reply arrives as several items.
-        if isinstance(last, ModelReply):
-            self._messages[-1] = ModelReply(items=(*last.items, part))
+        if isinstance(last_message, ModelReply):
+            self._messages[-1] = ModelReply(items=(*last_message.items, part))
         else:
             self._messages.append(ModelReply(items=(part,)))
 
     def _result(self, item: InputItem) -> None:
-        call = item.call_id or ""
-        if call not in self._call_names:
+        call_id = item.call_id or ""
+        if call_id not in self._call_names:
             raise InvalidInput(field="input", problem="has a tool result without a call: no call has its id")
-        result = ToolResult(call_id=call, tool=self._call_names[call], text=_output_text(item))
-        if self._open.pop(call, None) is not None:
+        result = ToolResult(call_id=call_id, tool=self._call_names[call_id], text=_output_text(item))
+        if self._open.pop(call_id, None) is not None:
             self._results.append(result)
         else:
             self._messages.append(result)
@@ -181,8 +181,8 @@ class _InputReader:
 def content_parts(item: InputItem, /) -> tuple[ContentPart, ...]:
     """Return the parts of an item's content."""
     if isinstance(item.content, str):
-        kind = "output_text" if item.role == "assistant" else "input_text"
-        return (ContentPart(type=kind, text=item.content),)
+        part_type = "output_text" if item.role == "assistant" else "input_text"
+        return (ContentPart(type=part_type, text=item.content),)
     return item.content or ()
 
 
@@ -220,16 +220,16 @@ def word_of(response: str, /) -> str:
 
 def response_of_item(item: str, /) -> str | None:
     """Return the id of the response that an item id names, or None for an id of another form."""
-    match = _ITEM.fullmatch(item)
-    return f"{RESPONSE_PREFIX}{match[1]}" if match is not None else None
+    item_match = _ITEM.fullmatch(item)
+    return f"{RESPONSE_PREFIX}{item_match[1]}" if item_match is not None else None
 
 
 def listed_items(response: str, items: Sequence[InputItem], /) -> list[dict[str, JsonValue]]:
     """Return the items of an input in their form for a client: each with an id, and its content as parts."""
     rows: list[dict[str, JsonValue]] = []
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         fields: dict[str, JsonValue] = item.model_dump(mode="json", exclude_none=True)
-        fields |= {"id": f"{_PREFIXES[item.type]}_{word_of(response)}_i{place}", "status": "completed"}
+        fields |= {"id": f"{_PREFIXES[item.type]}_{word_of(response)}_i{index}", "status": "completed"}
         if item.type == "message":
             parts = (part.model_dump(mode="json", exclude_none=True) for part in content_parts(item))
             fields["content"] = [_shown_part(part) for part in parts]
@@ -243,16 +243,16 @@ def _shown_part(part: dict[str, JsonValue]) -> JsonValue:
 
 def message_item(response: str, step: int, text: str, /, *, attempt: int = 0, status: str = "completed") -> AnswerItem:
     """Return the message of a step of a response."""
-    name = f"msg_{word_of(response)}_{step}" + (f"_{attempt}" if attempt else "")
+    item_id = f"msg_{word_of(response)}_{step}" + (f"_{attempt}" if attempt else "")
     content = (OutputText(text=text),) if text or status == "completed" else ()
-    return AnswerItem.model_validate({"id": name, "status": status, "content": content})
+    return AnswerItem.model_validate({"id": item_id, "status": status, "content": content})
 
 
 def call_items(response: str, step: int, calls: Sequence[ToolCall], /) -> list[CallItem]:
     """Return the calls of a step that the client has to make."""
     return [
-        CallItem(id=f"fc_{word_of(response)}_{step}_{place}", call_id=call.id, name=call.name, arguments=call.arguments)
-        for place, call in enumerate(calls)
+        CallItem(id=f"fc_{word_of(response)}_{step}_{index}", call_id=call.id, name=call.name, arguments=call.arguments)
+        for index, call in enumerate(calls)
     ]
 
 
@@ -288,10 +288,10 @@ class SummarySeal:
 
     async def prepare(self) -> None:
         """Ensure that the key exists, creating the user's space if necessary."""
-        spaces, space = self._user.memory.context.spaces, self._user.space
-        if await spaces.find(space) is None:
+        spaces, space_id = self._user.memory.context.spaces, self._user.space
+        if await spaces.find(space_id) is None:
             await self._user.records.put((AGENTS, "responses"), "seal", {"version": 1})
-        record = await spaces.find(space)
+        record = await spaces.find(space_id)
         assert record is not None
         tags = "".join(record.tag("agent", "summary", str(number)) for number in range(_TAGS))
         self._key = hashlib.sha256(tags.encode()).digest()
@@ -299,14 +299,14 @@ class SummarySeal:
     def seal(self, text: str, /) -> str:
         """Return a summary as text that only `open` can read."""
         nonce = self._user.memory.context.ids.secret(_NONCE)
-        sealed = base64.urlsafe_b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), None))
-        return SEAL_PREFIX + sealed.decode()
+        sealed_text = base64.urlsafe_b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), None))
+        return SEAL_PREFIX + sealed_text.decode()
 
     def open(self, sealed: str, /) -> str:
         """Return a sealed summary. Raises InvalidInput for one that was not sealed here."""
         try:
-            data = base64.urlsafe_b64decode(sealed.removeprefix(SEAL_PREFIX).encode("ascii"))
-            return self._cipher.decrypt(data[:_NONCE], data[_NONCE:], None).decode()
+            sealed_bytes = base64.urlsafe_b64decode(sealed.removeprefix(SEAL_PREFIX).encode("ascii"))
+            return self._cipher.decrypt(sealed_bytes[:_NONCE], sealed_bytes[_NONCE:], None).decode()
         except (ValueError, InvalidTag):
             raise InvalidInput(field="encrypted_content", problem="was not sealed by this server") from None
 
@@ -356,11 +356,11 @@ def require_room(request: ResponseRequest, client_input: TurnInput, max_tokens: 
     """Raise InvalidInput if the input alone exceeds the window and nothing of it may be left out."""
     if request.truncation != "disabled" and not client_input.has_files:
         return
-    size = bytes_of((*shown_given(client_input.before), text_message(ChatRole.USER, client_input.text)))
-    tokens = tokens_of(size + len(request.instructions or ""), factor=1)
+    input_bytes = bytes_of((*shown_given(client_input.before), text_message(ChatRole.USER, client_input.text)))
+    tokens = tokens_of(input_bytes + len(request.instructions or ""), factor=1)
     if tokens > max_tokens:
-        why = "`truncation` is disabled" if request.truncation == "disabled" else "files are not cut"
-        problem = f"has about {tokens} tokens, but the window is {max_tokens}, and {why}"
+        limit_reason = "`truncation` is disabled" if request.truncation == "disabled" else "files are not cut"
+        problem = f"has about {tokens} tokens, but the window is {max_tokens}, and {limit_reason}"
         raise InvalidInput(field="input", problem=problem)
 
 
@@ -381,8 +381,8 @@ def _option_problems(request: ResponseRequest) -> list[tuple[str, str]]:
         for name in sorted(reasoning.keys() - {"effort"})
         if reasoning[name] is not None
     ]
-    if unknown := sorted(set(request.include or ()) - _INCLUDABLE):
-        problems.append(("include", f"does not support {unknown[0]!r}: no response has it"))
+    if unknown_names := sorted(set(request.include or ()) - _INCLUDABLE):
+        problems.append(("include", f"does not support {unknown_names[0]!r}: no response has it"))
     if request.top_logprobs:
         problems.append(("top_logprobs", "must be 0: answers contain no probabilities"))
     if stream.get("include_obfuscation"):
@@ -399,12 +399,12 @@ def _option_problems(request: ResponseRequest) -> list[tuple[str, str]]:
 
 def changed_settings(settings: AgentSettings, form: ResponseForm, /) -> AgentSettings:
     """Return the agent's settings, changed by the options of one response."""
-    options: dict[str, Any] = {
+    requested_options: dict[str, Any] = {
         "temperature": form.temperature,
         "max_tokens": form.max_output_tokens,
         "instructions": form.instructions,
     }
-    changes = {name: value for name, value in options.items() if value is not None} | {"welcomes": False}
+    changes = {name: value for name, value in requested_options.items() if value is not None} | {"welcomes": False}
     if form.max_tool_calls is not None:
         changes["budget"] = settings.budget.model_copy(update={"calls": form.max_tool_calls})
     if form.tool_choice == "none":

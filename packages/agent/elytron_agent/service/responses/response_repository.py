@@ -115,22 +115,22 @@ def response_body(
     status: Status | None = None,
 ) -> ResponseBody:
     """Return a response in its form for the client. `status` is that of an unfinished one."""
-    form, end = document.form, record.end if record is not None else None
-    reason = end.reason if end is not None else None
-    if reason is not None:
-        status = _ENDS.get(reason, "completed")
+    form, run_end = document.form, record.end if record is not None else None
+    stop_reason = run_end.reason if run_end is not None else None
+    if stop_reason is not None:
+        status = _ENDS.get(stop_reason, "completed")
     elif document.is_cancelled and record is None:
         status = "cancelled"
     elif document.problem is not None:
         status = "failed"
     problem = document.problem
     if status == "failed" and problem is None:
-        code = "context_length_exceeded" if reason is StopReason.WINDOW else "server_error"
-        problem = ResponseProblem(code=code, message=(end.problem if end is not None else "") or _FAILED)
-    cut: Literal["content_filter", "max_output_tokens"] = (
-        "content_filter" if reason is StopReason.REFUSED else "max_output_tokens"
+        code = "context_length_exceeded" if stop_reason is StopReason.WINDOW else "server_error"
+        problem = ResponseProblem(code=code, message=(run_end.problem if run_end is not None else "") or _FAILED)
+    cut_reason: Literal["content_filter", "max_output_tokens"] = (
+        "content_filter" if stop_reason is StopReason.REFUSED else "max_output_tokens"
     )
-    usage = end.usage if end is not None else None
+    usage = run_end.usage if run_end is not None else None
     fields = form.model_dump(
         exclude_none=True,
         include={
@@ -147,13 +147,13 @@ def response_body(
             **fields,
             "id": document.id,
             "created_at": document.created_at // 1000,
-            "completed_at": end.at // 1000
-            if end is not None and end.at is not None and status == "completed"
+            "completed_at": run_end.at // 1000
+            if run_end is not None and run_end.at is not None and status == "completed"
             else None,
             "status": status or ("in_progress" if record is not None else "queued"),
             "background": bool(form.background),
             "error": problem if status == "failed" else None,
-            "incomplete_details": IncompleteReason(reason=cut) if status == "incomplete" else None,
+            "incomplete_details": IncompleteReason(reason=cut_reason) if status == "incomplete" else None,
             "model": document.model,
             "output": output_items(document.id, record) if record is not None else (),
             "previous_response_id": form.previous_response_id,
@@ -192,16 +192,16 @@ class ResponseRepository:
                 limit=RESPONSE_INPUT_BYTES,
                 way_out="continue from `previous_response_id`, or send `store: false`",
             )
-        place = copies_of_turn(document.id, document.thread)
-        await self._user.records.put(place, _REQUEST, of_others(value), text="request of a response")
+        document_namespace = copies_of_turn(document.id, document.thread)
+        await self._user.records.put(document_namespace, _REQUEST, of_others(value), text="request of a response")
 
     async def find(self, response: str, /) -> KnownResponse:
         """Return a response. Raises NotFound, also if part of it was forgotten or erased."""
         documents = [each async for each in self._documents(response)]
-        request_record = next((each for each in documents if each.key == _REQUEST), None)
-        if request_record is None:
+        request_document = next((each for each in documents if each.key == _REQUEST), None)
+        if request_document is None:
             raise NotFound(what="response", name=response)
-        document = ResponseDocument.model_validate(request_record.value)
+        document = ResponseDocument.model_validate(request_document.value)
         record = run_of_documents(documents)
         stored_response = KnownResponse(document=document, record=record)
         # Memory contains a turn only once it is over.
@@ -219,11 +219,13 @@ class ResponseRepository:
 
     async def erase(self, response: KnownResponse, /) -> None:
         """Erase a response with its turn."""
-        end = response.record.end if response.record is not None else None
-        if end is not None and end.memories:
-            erasure = MemoryEraseRequest(scope=self._user.scope, ids=end.memories, reason="its response was deleted")
+        run_end = response.record.end if response.record is not None else None
+        if run_end is not None and run_end.memories:
+            erasure = MemoryEraseRequest(
+                scope=self._user.scope, ids=run_end.memories, reason="its response was deleted"
+            )
             await self._user.memory.erase(erasure)
-        await self._user.records.erase([each async for each in self._documents(response.document.id)])
+        await self._user.records.erase([document async for document in self._documents(response.document.id)])
 
     async def head(self, thread: str, /) -> ThreadHead:
         """Return the state of a thread."""
@@ -253,9 +255,9 @@ class ResponseRepository:
         runs = await self.runs(document.thread)
         if document.id not in runs:
             raise NotFound(what="response", name=document.id)
-        window = tuple(named_run(run, document.thread) for run in runs[: runs.index(document.id) + 1])
+        branch_runs = tuple(named_run(run, document.thread) for run in runs[: runs.index(document.id) + 1])
         thread = self.new_thread()
-        await self._user.journal(thread).put_head(thread, ThreadHead(window=window, runs=len(window)), 0)
+        await self._user.journal(thread).put_head(thread, ThreadHead(window=branch_runs, runs=len(branch_runs)), 0)
         return thread
 
     async def turns(self, thread: str, runs: Sequence[str], /) -> list[KnownResponse]:
@@ -279,8 +281,8 @@ class ResponseRepository:
 
     async def drop_thread(self, thread: str, /) -> None:
         """Erase the documents of a thread that has no turn."""
-        for place in ((*COPIES_OF_BLOCKS, thread), copies_of_conversation(thread), (AGENTS, thread)):
-            await self._user.records.erase([each async for each in self._user.records.below(place)])
+        for namespace in ((*COPIES_OF_BLOCKS, thread), copies_of_conversation(thread), (AGENTS, thread)):
+            await self._user.records.erase([record async for record in self._user.records.below(namespace)])
 
     def removal(self, reason: str, /) -> ThreadRemoval:
         """Return the object that erases threads."""
@@ -294,8 +296,8 @@ class ResponseRepository:
         if not response.startswith(RESPONSE_PREFIX) or not response.removeprefix(RESPONSE_PREFIX).isalnum():
             return
         # Search by id only: the thread is not known here, and a branch has another one.
-        async for each in self._user.records.below(copies_of_turn(response, "")[:1]):
-            yield each
+        async for document in self._user.records.below(copies_of_turn(response, "")[:1]):
+            yield document
 
 
 def require_model(name: str | None, models: Sequence[str], usual: str, /) -> str:
@@ -340,14 +342,14 @@ class ConversationRepository:
 
     async def change(self, conversation: str, metadata: Metadata, /) -> ConversationBody:
         """Replace the metadata of a conversation and return it. Raises NotFound."""
-        changed = (await self.read(conversation)).model_copy(update={"metadata": metadata})
-        await self._put(changed)
-        return changed
+        changed_body = (await self.read(conversation)).model_copy(update={"metadata": metadata})
+        await self._put(changed_body)
+        return changed_body
 
     async def list(self) -> list[ConversationBody]:
         """Return the conversations, the latest first."""
-        bodies = [ConversationBody.model_validate(each.value) async for each in self._user.records.below(_PLACE)]
-        return sorted(bodies, key=lambda each: (each.created_at, each.id), reverse=True)
+        bodies = [ConversationBody.model_validate(record.value) async for record in self._user.records.below(_PLACE)]
+        return sorted(bodies, key=lambda body: (body.created_at, body.id), reverse=True)
 
     async def delete(self, conversation: str, /) -> None:
         """Erase a conversation with all its turns. Raises NotFound."""
@@ -382,21 +384,21 @@ class ConversationRepository:
         is_down = order is ItemOrder.DESCENDING
         runs = runs[::-1] if is_down else runs
         if after is not None:
-            start = response_of_item(after)
-            if start not in runs:
+            start_run = response_of_item(after)
+            if start_run not in runs:
                 raise NotFound(what="item", name=after)
-            runs = runs[runs.index(start) :]
+            runs = runs[runs.index(start_run) :]
         page_items: list[dict[str, JsonValue]] = []
-        is_behind = after is None
-        for at in range(0, len(runs), _CHUNK):
-            for response in await self._responses.turns(thread, runs[at : at + _CHUNK]):
+        is_after_cursor = after is None
+        for chunk_start in range(0, len(runs), _CHUNK):
+            for response in await self._responses.turns(thread, runs[chunk_start : chunk_start + _CHUNK]):
                 items = turn_items(response)
                 for item in reversed(items) if is_down else items:
-                    page_items += [item] if is_behind else []
-                    is_behind = is_behind or item["id"] == after
+                    page_items += [item] if is_after_cursor else []
+                    is_after_cursor = is_after_cursor or item["id"] == after
             if len(page_items) > limit:
                 break
-        if not is_behind:
+        if not is_after_cursor:
             raise NotFound(what="item", name=after or "")
         return item_page(page_items, limit)
 
@@ -433,8 +435,8 @@ class ConversationRepository:
 def turn_items(response: KnownResponse, /) -> list[dict[str, JsonValue]]:
     """Return the items of a turn: its input, and the agent's output."""
     document, record = response.document, response.record
-    output = output_items(document.id, record) if record is not None else ()
-    return [*listed_items(document.id, document.items), *(item.model_dump(mode="json") for item in output)]
+    answer_items = output_items(document.id, record) if record is not None else ()
+    return [*listed_items(document.id, document.items), *(item.model_dump(mode="json") for item in answer_items)]
 
 
 def input_page(response: KnownResponse, /, *, limit: int, after: str | None, order: ItemOrder) -> ItemPage:
@@ -448,13 +450,15 @@ def conversation_page(
     conversations: Sequence[ConversationBody], /, *, limit: int, after: str | None
 ) -> ConversationList:
     """Return a page of conversations. Raises NotFound if `after` is not one of them."""
-    rest = _items_after(conversations, after, [each.id for each in conversations], what="conversation")
-    page = rest[:limit]
+    later_conversations = _items_after(
+        conversations, after, [conversation.id for conversation in conversations], what="conversation"
+    )
+    page = later_conversations[:limit]
     return ConversationList(
         data=tuple(page),
         first_id=page[0].id if page else None,
         last_id=page[-1].id if page else None,
-        has_more=len(rest) > limit,
+        has_more=len(later_conversations) > limit,
     )
 
 

@@ -140,10 +140,10 @@ class ResponseStream:
             self._add_missing(record)
         elif self._ended is not None:
             record = _unstored_record(self.document, self._ended)
-        body = response_body(self.document, record)
+        response = response_body(self.document, record)
         if not self.document.form.is_stored:
-            body = body.model_copy(update={"output": tuple(self._items)})
-        return self._last(body)
+            response = response.model_copy(update={"output": tuple(self._items)})
+        return self._last(response)
 
     def fail(self, code: str, message: str) -> ResponseBody:
         """Emit the end of a failed response and return it."""
@@ -154,12 +154,12 @@ class ResponseStream:
         return self._last(body.model_copy(update={"output": tuple(self._items)}))
 
     def _last(self, body: ResponseBody) -> ResponseBody:
-        kind = {"completed": "completed", "incomplete": "incomplete"}.get(body.status, "failed")
+        event_suffix = {"completed": "completed", "incomplete": "incomplete"}.get(body.status, "failed")
         # An interrupted message stays in this stream's response, because its client has seen it.
-        dropped = tuple(item for item in self._items if item.status == "incomplete")
-        whole = body.model_copy(update={"output": tuple(self._items)}) if dropped else body
+        incomplete_items = tuple(item for item in self._items if item.status == "incomplete")
+        whole_body = body.model_copy(update={"output": tuple(self._items)}) if incomplete_items else body
         self.body = body
-        self._put(f"response.{kind}", response=whole.model_dump(mode="json", by_alias=True))
+        self._put(f"response.{event_suffix}", response=whole_body.model_dump(mode="json", by_alias=True))
         self._feed.put(_OVER)
         return body
 
@@ -191,22 +191,22 @@ class ResponseStream:
     def _end_message(self, text: str, *, status: str = "completed") -> None:
         if self._text is None:
             return
-        place = self._content_place()
-        self._put("response.output_text.done", text=text, logprobs=[], **place)
-        self._put("response.content_part.done", part=_text_part(text), **place)
+        content_place = self._content_place()
+        self._put("response.output_text.done", text=text, logprobs=[], **content_place)
+        self._put("response.content_part.done", part=_text_part(text), **content_place)
         item = message_item(self.document.id, self._step, text, attempt=self._attempt, status=status)
         self._put("response.output_item.done", output_index=len(self._items), item=item.model_dump(mode="json"))
         self._items.append(item)
         self._text = None
 
     def _add_call(self, item: CallItem) -> None:
-        at = len(self._items)
+        output_index = len(self._items)
         open_item = item.model_copy(update={"arguments": "", "status": "in_progress"})
-        place: dict[str, Any] = {"item_id": item.id, "output_index": at}
-        self._put("response.output_item.added", output_index=at, item=open_item.model_dump(mode="json"))
-        self._put("response.function_call_arguments.delta", delta=item.arguments, **place)
-        self._put("response.function_call_arguments.done", arguments=item.arguments, name=item.name, **place)
-        self._put("response.output_item.done", output_index=at, item=item.model_dump(mode="json"))
+        item_place: dict[str, Any] = {"item_id": item.id, "output_index": output_index}
+        self._put("response.output_item.added", output_index=output_index, item=open_item.model_dump(mode="json"))
+        self._put("response.function_call_arguments.delta", delta=item.arguments, **item_place)
+        self._put("response.function_call_arguments.done", arguments=item.arguments, name=item.name, **item_place)
+        self._put("response.output_item.done", output_index=output_index, item=item.model_dump(mode="json"))
         self._items.append(item)
 
     def _content_place(self) -> dict[str, Any]:
@@ -223,8 +223,8 @@ class ResponseStream:
 def _unstored_record(document: ResponseDocument, ended: RunEnded) -> RunRecord:
     """Return the end of a run that is not stored, in the form of a stored one."""
     run_input = RunInput(run=document.id, at=document.created_at, text="", thread=document.thread, is_stored=False)
-    end = RunEnd(reason=ended.reason, problem=ended.problem, usage=ended.usage, at=document.created_at)
-    return RunRecord(input=run_input, end=end)
+    run_end = RunEnd(reason=ended.reason, problem=ended.problem, usage=ended.usage, at=document.created_at)
+    return RunRecord(input=run_input, end=run_end)
 
 
 def _text_part(text: str) -> dict[str, Any]:
@@ -264,8 +264,8 @@ class ResponseService:
 
     def forget_space(self, space: SpaceId, /) -> None:
         """Discard the responses of a space with their events."""
-        for place in [place for place in self._open if place[0] == space]:
-            del self._open[place]
+        for thread_place in [thread_place for thread_place in self._open if thread_place[0] == space]:
+            del self._open[thread_place]
 
     async def plan(self, user: UserAgents, request: ResponseRequest, response: str, /) -> ResponseTurn:
         """Plan the turn of a request. Raises InvalidInput, NotFound if it continues something that does not exist."""
@@ -273,18 +273,22 @@ class ResponseService:
         config = config_of(main, user.settings)
         model = require_model(request.model, config.models, config.model)
         require_options(request, self._pool.model(user.settings.model_named(model)))
-        thread, after, calls = repository.new_thread(), None, dict[str, str]()
+        thread, after_response, open_calls = repository.new_thread(), None, dict[str, str]()
         if (conversation := request.conversation_id) is not None:
             thread = (await ConversationRepository(user, self._lines).read(conversation)).id
             runs = (await repository.head(thread)).window[-1:]
-            calls = await _open_calls(repository, thread, runs)
+            open_calls = await _open_calls(repository, thread, runs)
         elif request.previous_response_id is not None:
-            before = (await repository.read(request.previous_response_id)).document
-            calls = await _open_calls(repository, before.thread, (before.id,))
-            head = await repository.head(before.thread)
-            is_last = head.last == before.id and before.conversation is None
-            thread, after = (before.thread, before.id) if is_last else (await repository.branch(before), None)
-        items = await self.read_items(user, request.items, calls)
+            previous_document = (await repository.read(request.previous_response_id)).document
+            open_calls = await _open_calls(repository, previous_document.thread, (previous_document.id,))
+            head = await repository.head(previous_document.thread)
+            is_last = head.last == previous_document.id and previous_document.conversation is None
+            thread, after_response = (
+                (previous_document.thread, previous_document.id)
+                if is_last
+                else (await repository.branch(previous_document), None)
+            )
+        items = await self.read_items(user, request.items, open_calls)
         check_input(AgentSettings(enabled=True), items.text, items.images, opening=TurnOpening(items.before))
         require_room(request, items, config.max_context_tokens)
         document = ResponseDocument(
@@ -298,7 +302,7 @@ class ResponseService:
             items=stored_items(request.items),
             asked=request.digest,
         )
-        return ResponseTurn(user, main, document, items, after)
+        return ResponseTurn(user, main, document, items, after_response)
 
     async def read_items(
         self, user: UserAgents, items: Sequence[InputItem], calls: Mapping[str, str], /, *, is_whole: bool = False
@@ -315,18 +319,20 @@ class ResponseService:
         if document.form.is_stored and not turn.is_resumed:
             await repository.put(document)
         feed = TurnFeed[bytes]()
-        opened = OpenResponse(feed, ResponseStream(document, feed))
-        self._open[turn.user.space, document.id] = opened
-        place = (turn.user.space, document.thread)
+        open_response = OpenResponse(feed, ResponseStream(document, feed))
+        self._open[turn.user.space, document.id] = open_response
+        thread_place = (turn.user.space, document.thread)
         try:
-            ticket = await self._lines.ticket(turn.user, place, document.thread)
+            ticket = await self._lines.ticket(turn.user, thread_place, document.thread)
         except ElytronError:
             self._open.pop((turn.user.space, document.id), None)
             if not turn.is_resumed:
                 await repository.erase(KnownResponse(document=document))
             raise
-        self._lines.begin(place, partial(self._work, opened, turn, ticket), feed, name=document.id, ticket=ticket)
-        return opened
+        self._lines.begin(
+            thread_place, partial(self._work, open_response, turn, ticket), feed, name=document.id, ticket=ticket
+        )
+        return open_response
 
     async def add_items(
         self, user: UserAgents, conversation: str, items: Sequence[InputItem], /
@@ -335,7 +341,7 @@ class ResponseService:
         main, repository = await user.answering(), ResponseRepository(user)
         runs = (await repository.head(conversation)).window[-1:]
         calls = await _open_calls(repository, conversation, runs)
-        added: list[dict[str, JsonValue]] = []
+        added_items: list[dict[str, JsonValue]] = []
         for item in items:
             if item.type == "function_call":
                 calls[item.call_id or ""] = item.name or ""
@@ -358,8 +364,8 @@ class ResponseService:
                             pass
             finally:
                 await agent.close()
-            added += listed_items(document.id, document.items)
-        return added
+            added_items += listed_items(document.id, document.items)
+        return added_items
 
     def model(self, address: str, /) -> ModelClient:
         """Return a model of the server."""
@@ -434,12 +440,14 @@ class ResponseService:
             await repository.put(turn.document.model_copy(update={"problem": problem}))
 
     async def _branched(self, repository: ResponseRepository, turn: ResponseTurn) -> ResponseTurn:
-        before = await repository.find(turn.after or "")
-        moved = turn.document.model_copy(update={"thread": await repository.branch(before.document)})
-        if moved.form.is_stored:
+        previous_response = await repository.find(turn.after or "")
+        moved_document = turn.document.model_copy(
+            update={"thread": await repository.branch(previous_response.document)}
+        )
+        if moved_document.form.is_stored:
             await repository.erase(KnownResponse(document=turn.document))
-            await repository.put(moved)
-        return replace(turn, document=moved, after=None)
+            await repository.put(moved_document)
+        return replace(turn, document=moved_document, after=None)
 
     async def _run(self, stream: ResponseStream, turn: ResponseTurn, ticket: TurnTicket | None) -> None:
         document, repository = turn.document, ResponseRepository(turn.user)
@@ -459,15 +467,15 @@ class ResponseService:
                 opening=opening,
             )
         try:
-            current = ""
+            current_run = ""
             async with aclosing(runs) as events:
                 async for event in events:
                     if ticket is not None:
                         await ticket.leave(event)
                     if isinstance(event, RunStarted | RunEnded):
-                        current = event.run
+                        current_run = event.run
                     # An interrupted run is resumed first, and its events do not belong to this response.
-                    if current != document.id:
+                    if current_run != document.id:
                         continue
                     stream.take(event)
                     if isinstance(event, StepTaken | ToolAnswered) and await self._is_cancelled(repository, document):
@@ -483,9 +491,13 @@ class ResponseService:
         return (await repository.find(document.id)).document.is_cancelled
 
     def _agent(self, turn: ResponseTurn, settings: AgentSettings) -> "Agent":
-        form, own = turn.document.form, turn.user.settings
+        form, service_settings = turn.document.form, turn.user.settings
         return self._pool.response_agent(
-            turn.user, turn.document.thread, settings, client_part(form), own.model_named(turn.document.model)
+            turn.user,
+            turn.document.thread,
+            settings,
+            client_part(form),
+            service_settings.model_named(turn.document.model),
         )
 
 
@@ -497,8 +509,11 @@ async def _open_calls(repository: ResponseRepository, thread: str, runs: Sequenc
     if record is None:
         return {}
     reply_items = (item for message in record.input.before if isinstance(message, ModelReply) for item in message.items)
-    is_handed = record.end is not None and record.end.reason is StopReason.HANDED
-    calls = (*(record.open_calls if is_handed else ()), *(item for item in reply_items if isinstance(item, ToolCall)))
+    is_handed_to_client = record.end is not None and record.end.reason is StopReason.HANDED
+    calls = (
+        *(record.open_calls if is_handed_to_client else ()),
+        *(item for item in reply_items if isinstance(item, ToolCall)),
+    )
     return {call.id: call.name for call in calls}
 
 
@@ -519,36 +534,40 @@ async def sum_up(service: ResponseService, user: UserAgents, request: CompactReq
         runs = await repository.runs(document.thread)
         if document.id not in runs:
             raise NotFound(what="response", name=document.id)
-        before = await repository.turns(document.thread, runs[: runs.index(document.id) + 1])
-        turns += [each.record.turn for each in before if each.record is not None]
+        previous_responses = await repository.turns(document.thread, runs[: runs.index(document.id) + 1])
+        turns += [
+            previous_response.record.turn
+            for previous_response in previous_responses
+            if previous_response.record is not None
+        ]
     items = ResponseRequest(input=request.input).items if request.input is not None else ()
     calls = {call.call_id or "": call.name or "" for call in items if call.type == "function_call"}
     input_items = await service.read_items(user, items, calls)
     history = words_of_messages(shown_given(input_items.before))
     if history or input_items.text:
-        words = "\n".join(part for part in (history, input_items.text) if part)
-        turns.append(WindowTurn(run="", at=now, input=clip_text(words, turn_limits.SUMMARY_INPUT_CHARS)))
+        input_text = "\n".join(part for part in (history, input_items.text) if part)
+        turns.append(WindowTurn(run="", at=now, input=clip_text(input_text, turn_limits.SUMMARY_INPUT_CHARS)))
     if not turns:
         raise InvalidInput(field="input", problem="is empty: there is nothing to summarize")
     text = await _written_summary(service, user, model, turns, most=config.max_context_tokens)
     seal = SummarySeal(user)
     await seal.prepare()
-    name = repository.new_response()
-    item = CompactionItem(id=f"cmp_{word_of(name)}_0", encrypted_content=seal.seal(_HEAD + text))
-    return CompactedBody(id=name, created_at=now // 1000, output=(item,))
+    response_name = repository.new_response()
+    item = CompactionItem(id=f"cmp_{word_of(response_name)}_0", encrypted_content=seal.seal(_HEAD + text))
+    return CompactedBody(id=response_name, created_at=now // 1000, output=(item,))
 
 
 async def _written_summary(
     service: ResponseService, user: UserAgents, model: str, turns: list[WindowTurn], *, most: int
 ) -> str:
     address = user.settings.summary_model or user.settings.model_named(model)
-    writer = service.model(address)
-    request = summary_request(turns, "", window=window_of(writer, most))
+    summary_model = service.model(address)
+    request = summary_request(turns, "", window=window_of(summary_model, most))
     try:
-        answer = await ask_for(writer, request, WindowSummaryDraft)
+        answer = await ask_for(summary_model, request, WindowSummaryDraft)
     except ModelError:
         return extract_summary(turns, "")
-    draft = answer.value
-    if problem_of(draft, turns, "") is not None:
+    summary_draft = answer.value
+    if problem_of(summary_draft, turns, "") is not None:
         return extract_summary(turns, "")
-    return draft.text
+    return summary_draft.text

@@ -52,11 +52,11 @@ ItemRoleName = Literal["user", "assistant", "system", "developer"]
 
 def _text_file(url: str) -> str:
     """Return `url` if it contains text. Nothing is fetched."""
-    head, _, data = url.partition(",")
-    if _FILE.fullmatch(head) is None:
+    url_head, _, encoded_data = url.partition(",")
+    if _FILE.fullmatch(url_head) is None:
         raise ValueError("is not text: send data:text/plain;base64,... or text/markdown or application/json")
     try:
-        a2b_base64(data.encode("ascii"), strict_mode=True).decode("utf-8")
+        a2b_base64(encoded_data.encode("ascii"), strict_mode=True).decode("utf-8")
     except ValueError:
         raise ValueError("is not text: its base64 is damaged, or its content is not UTF-8") from None
     return url
@@ -144,9 +144,9 @@ class InputItem(Value):
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         fields = _ITEM_FIELDS[self.type]
-        missing = [name for name in fields if getattr(self, name) is None]
-        if missing:
-            raise ValueError(f"is a {self.type} without {' and '.join(missing)}")
+        missing_fields = [name for name in fields if getattr(self, name) is None]
+        if missing_fields:
+            raise ValueError(f"is a {self.type} without {' and '.join(missing_fields)}")
         content = () if self.type == "message" and self.role != "assistant" else (self.content, self.output)
         if any(part.type == "input_file" for parts in content if isinstance(parts, tuple) for part in parts):
             raise ValueError("has an input_file, which assistant messages cannot contain")

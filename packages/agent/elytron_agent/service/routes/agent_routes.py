@@ -69,10 +69,10 @@ async def _get_preferences(call: AgentCall) -> Value:
 
 async def _change_preferences(call: AgentCall) -> Value:
     await call.user.enabled()
-    before = await call.user.preferences()
+    preferences_before = await call.user.preferences()
     preferences = await call.user.change_preferences(await call.body(wire.PreferencesChange))
     # The due times of schedules depend on the user's time zone.
-    if preferences.timezone != before.timezone:
+    if preferences.timezone != preferences_before.timezone:
         await call.service.change_zone(call.user)
     return preferences
 
@@ -85,7 +85,7 @@ async def _list_subagents(call: AgentCall) -> Value:
     except ValueError:
         raise InvalidInput(field="created_by", problem="must be user or agent") from None
     subagents = await call.user.known_subagents(created_by=creator)
-    return wire.SubagentList(data=tuple([await call.user.answer_of(each) for each in subagents]))
+    return wire.SubagentList(data=tuple([await call.user.answer_of(subagent) for subagent in subagents]))
 
 
 async def _make_subagent(call: AgentCall) -> Value:
@@ -173,8 +173,8 @@ async def _delete_agent(call: AgentCall, agent: KnownAgent) -> wire.DeletionAnsw
     if not dry_run:
         # Runs and schedules end first, because they would write to what is being erased.
         agents = [agent] if agent.subagent is not None else [agent, *await call.user.known_subagents(main=agent)]
-        for each in agents:
-            await call.service.turn_service.cancel(call.user, each)
+        for deleted_agent in agents:
+            await call.service.turn_service.cancel(call.user, deleted_agent)
         await ScheduleRepository(call.user).cancel_all(thread=agent.name if agent.subagent is not None else None)
         # Ending the schedules has already erased some of the plan.
         report = (await call.user.delete(agent)).report(earlier=plan)
@@ -189,17 +189,18 @@ async def _delete_agent(call: AgentCall, agent: KnownAgent) -> wire.DeletionAnsw
 
 def _thread_routes(path: str, name: str) -> Iterable[AgentRoute]:
     """Yield the routes of a thread: the main agent's, or that of the subagent in the path."""
-    one = f"{path}/items/{{item_id}}"
-    item = wire.ThreadItem
+    item_path = f"{path}/items/{{item_id}}"
+    item_type = wire.ThreadItem
     return (
         Route("GET", f"{path}/items", _list_items, f"list{name}_items", "List the thread's messages.", None,
               wire.ItemList, query=_PAGE),
-        Route("GET", one, _get_item, f"get{name}_item", "Retrieve a message.", None, item),
-        Route("POST", f"{one}/delivered", _deliver_item, f"deliver{name}_item",
-              "Mark a message as delivered to a device.", None, item),
-        Route("POST", f"{one}/reaction", _set_reaction, f"react_to{name}_item", "React to a message.",
-              wire.ReactionRequest, item),
-        Route("DELETE", f"{one}/reaction", _drop_reaction, f"drop{name}_reaction", "Remove a reaction.", None, item),
+        Route("GET", item_path, _get_item, f"get{name}_item", "Retrieve a message.", None, item_type),
+        Route("POST", f"{item_path}/delivered", _deliver_item, f"deliver{name}_item",
+              "Mark a message as delivered to a device.", None, item_type),
+        Route("POST", f"{item_path}/reaction", _set_reaction, f"react_to{name}_item", "React to a message.",
+              wire.ReactionRequest, item_type),
+        Route("DELETE", f"{item_path}/reaction", _drop_reaction, f"drop{name}_reaction", "Remove a reaction.", None,
+              item_type),
         Route("POST", f"{path}/chat", StreamHandler(_chat_stream), f"chat{name}",
               "Send a message to the agent and stream its turn.", wire.ChatRequest, "text/event-stream",
               headers=(IDEMPOTENCY_KEY,), outcome=_CHAT_EVENTS),
@@ -266,11 +267,15 @@ def _usual_page(*, is_open: bool) -> bytes:
 
 def page_policy(body: bytes, /) -> str:
     """Return a content security policy that allows only the page's own scripts and styles, by their digests."""
-    allowed = {"script": ["'none'"], "style": ["'none'"]}
-    for kind, inner in _INLINE.findall(body):
-        digest = base64.b64encode(hashlib.sha256(inner).digest()).decode()
-        allowed[kind.decode()] = [*filter("'none'".__ne__, allowed[kind.decode()]), f"'sha256-{digest}'"]
+    allowed_sources = {"script": ["'none'"], "style": ["'none'"]}
+    for code_kind, inline_code in _INLINE.findall(body):
+        digest = base64.b64encode(hashlib.sha256(inline_code).digest()).decode()
+        allowed_sources[code_kind.decode()] = [
+            *filter("'none'".__ne__, allowed_sources[code_kind.decode()]),
+            f"'sha256-{digest}'",
+        ]
     return (
-        f"default-src 'none'; script-src {' '.join(allowed['script'])}; style-src {' '.join(allowed['style'])};"
+        f"default-src 'none'; script-src {' '.join(allowed_sources['script'])};"
+        f" style-src {' '.join(allowed_sources['style'])};"
         " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )

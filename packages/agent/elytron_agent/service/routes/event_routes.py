@@ -38,15 +38,15 @@ EVENTS_RETRY_MS: Final = 2_000
 async def _agent_usage(call: AgentCall) -> Value:
     """Return the usage of the last day, from the turns whose ends are in the log."""
     await call.user.enabled()
-    since = Instant(call.service.context.clock.now() - limits.EVENTS_KEPT_S * 1000)
+    oldest_instant = Instant(call.service.context.clock.now() - limits.EVENTS_KEPT_S * 1000)
     _, entries = await call.service.log(call.user).after(0)
-    failed = sum(entry.kind is AgentEventKind.ERROR for entry in entries)
-    ends = [entry for entry in entries if entry.kind is AgentEventKind.DONE]
-    usages = [entry.usage for entry in ends if entry.usage is not None]
+    failed_count = sum(entry.kind is AgentEventKind.ERROR for entry in entries)
+    end_entries = [entry for entry in entries if entry.kind is AgentEventKind.DONE]
+    usages = [entry.usage for entry in end_entries if entry.usage is not None]
     return AgentUsage(
-        since=since,
-        turns=len(ends) + failed,
-        failed=failed,
+        since=oldest_instant,
+        turns=len(end_entries) + failed_count,
+        failed=failed_count,
         steps=sum(usage.steps for usage in usages),
         calls=sum(usage.calls for usage in usages),
         input_tokens=sum(usage.input_tokens for usage in usages),
@@ -57,9 +57,9 @@ async def _agent_usage(call: AgentCall) -> Value:
 async def _event_stream(call: AgentCall) -> AgentStream:
     """Return the events after `Last-Event-ID`, or those from now on."""
     headers, query = call.request.headers, call.request.query_params
-    client_place = event_place(headers.get("last-event-id") or query.get("after"))
+    client_sequence = event_place(headers.get("last-event-id") or query.get("after"))
     await call.user.enabled()
-    place = client_place if client_place is not None else await call.service.log(call.user).last()
+    start_sequence = client_sequence if client_sequence is not None else await call.service.log(call.user).last()
     threads: dict[str, str] = {}
 
     async def written(event: FeedEvent) -> None:
@@ -70,9 +70,9 @@ async def _event_stream(call: AgentCall) -> AgentStream:
                 items = ThreadItems(user.memory, user.records, user.scope, agent=thread)
                 await items.deliver(event.data.message_id, at=at)
 
-    opening = b"retry: %d\nid: %d\n\n" % (EVENTS_RETRY_MS, place)
+    opening = b"retry: %d\nid: %d\n\n" % (EVENTS_RETRY_MS, start_sequence)
     return AgentStream(
-        _user_events(call.service, call.user, place, threads),
+        _user_events(call.service, call.user, start_sequence, threads),
         opening=opening,
         write_callback=written,
         silence_s=call.service.settings.heartbeat_s,
@@ -87,28 +87,28 @@ async def _user_events(
     Events of this process arrive immediately; those of others are polled.
     """
     log, loop = service.log(user), asyncio.get_running_loop()
-    look_at = loop.time()
+    next_look_s = loop.time()
     while True:
         # Read this before checking, so that no commit in between is missed.
-        changed = service.context.commits.next(user.space)
-        if loop.time() >= look_at:
+        commit_event = service.context.commits.next(user.space)
+        if loop.time() >= next_look_s:
             await service.look_at_all(user)
-            look_at = loop.time() + EVENTS_LOOK_S
-        gap, entries = await log.after(place)
-        if gap is not None:
-            data = AgentEventData(first=gap.first, last=gap.last, reason=gap.reason)
-            yield FeedEvent(AgentEventKind.GAP, data, str(gap.last))
-            place = gap.last if gap.reason == "expired" else 0
+            next_look_s = loop.time() + EVENTS_LOOK_S
+        log_gap, entries = await log.after(place)
+        if log_gap is not None:
+            data = AgentEventData(first=log_gap.first, last=log_gap.last, reason=log_gap.reason)
+            yield FeedEvent(AgentEventKind.GAP, data, str(log_gap.last))
+            place = log_gap.last if log_gap.reason == "expired" else 0
         for entry in entries:
             place = entry.sequence
             event = await log.client_event(entry)
             if entry.kind is AgentEventKind.MESSAGE and not event.data.is_erased:
                 threads[event.id] = entry.thread
             yield event
-        if gap is None and not entries:
+        if log_gap is None and not entries:
             try:
                 async with asyncio.timeout(EVENTS_POLL_S):
-                    await changed.wait()
+                    await commit_event.wait()
             except TimeoutError:
                 continue
 
@@ -160,10 +160,10 @@ async def _make_push(call: AgentCall) -> Value:
     push = await repository.add(await call.body(PushRequest))
     if push.type == "web_push":
         return _push_answer(push)
-    keys = {
+    push_keys = {
         name: (await repository.secret(push, purpose)).hex() for name, purpose in (("key", "seal"), ("secret", "sign"))
     }
-    return _push_answer(push).model_copy(update=keys)
+    return _push_answer(push).model_copy(update=push_keys)
 
 
 async def _get_push_key(call: AgentCall) -> Value:
@@ -256,23 +256,23 @@ async def _schedule_repository(call: AgentCall) -> ScheduleRepository:
 
 
 def _schedule_answer(schedule: KnownSchedule) -> ScheduleAnswer:
-    stored = schedule.stored
+    stored_schedule = schedule.stored
     return ScheduleAnswer(
-        id=stored.id,
-        agent_id=stored.agent_id,
+        id=stored_schedule.id,
+        agent_id=stored_schedule.agent_id,
         name=schedule.words.name,
         task=schedule.words.task,
-        rule=stored.rule,
-        timezone=stored.timezone,
-        created_by=stored.created_by,
-        created_at=stored.made_at,
-        state=stored.state,
-        next_due_at=stored.next_due,
-        current=stored.current,
-        runs=stored.runs,
-        completed=stored.completed,
-        failed=stored.failed,
-        expired=stored.expired,
+        rule=stored_schedule.rule,
+        timezone=stored_schedule.timezone,
+        created_by=stored_schedule.created_by,
+        created_at=stored_schedule.made_at,
+        state=stored_schedule.state,
+        next_due_at=stored_schedule.next_due,
+        current=stored_schedule.current,
+        runs=stored_schedule.runs,
+        completed=stored_schedule.completed,
+        failed=stored_schedule.failed,
+        expired=stored_schedule.expired,
     )
 
 

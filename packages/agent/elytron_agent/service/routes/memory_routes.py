@@ -40,16 +40,16 @@ async def _get_block(call: AgentCall) -> Response:
     try:
         return _block_response(await repository.read(label))
     except NotFound:
-        near = near_names(label, [block.label for block in await repository.list()])
-        raise NotFound(what="block", name=label, way_out=f"the nearest are {near}") from None
+        nearest_labels = near_names(label, [block.label for block in await repository.list()])
+        raise NotFound(what="block", name=label, way_out=f"the nearest are {nearest_labels}") from None
 
 
 async def _put_block(call: AgentCall) -> Response:
     await call.user.enabled()
     request = await call.body(wire.BlockChange)
-    label, repository, expected = call.part("label"), BlockRepository(call.user.memory), _expected_version(call)
+    label, repository, required_version = call.part("label"), BlockRepository(call.user.memory), _expected_version(call)
     try:
-        block = await repository.change(label, **dict(request), expected_version=expected)
+        block = await repository.change(label, **dict(request), expected_version=required_version)
     except NotFound:
         # An expected version can only be that of an existing block.
         if call.request.headers.get("if-match") is not None:
@@ -99,20 +99,22 @@ async def _search_memory(call: AgentCall) -> Value:
     request = await call.body(wire.AgentSearchRequest)
     # Only archival memories have tags.
     sources = (SearchSource.ARCHIVAL,) if request.tags else request.sources
-    thread = None
+    thread_name = None
     if request.conversation_id is not None:
-        thread = (await _thread_of(call, main, request.conversation_id)).name
+        thread_name = (await _thread_of(call, main, request.conversation_id)).name
     memory = call.user.memory
-    candidates: list[SearchHit] = []
+    candidate_hits: list[SearchHit] = []
     # Archival memories do not belong to a thread.
-    if SearchSource.ARCHIVAL in sources and thread is None:
+    if SearchSource.ARCHIVAL in sources and thread_name is None:
         hits = await ArchivalMemory(memory).search(request.query, top_k=request.top_k, tags=request.tags)
-        candidates += _found_memories(hits, SearchSource.ARCHIVAL)
+        candidate_hits += _found_memories(hits, SearchSource.ARCHIVAL)
     if SearchSource.MESSAGE in sources:
-        hits = await search_conversations(memory, request.query, limit=request.top_k, conversation=thread)
-        candidates += _found_memories(hits, SearchSource.MESSAGE)
-    best = sorted(candidates, key=lambda each: -each.score)[: request.top_k]
-    return wire.SearchHits(data=within_tokens(best, request.max_tokens, tokens=lambda hit: token_count_of(hit.text)))
+        hits = await search_conversations(memory, request.query, limit=request.top_k, conversation=thread_name)
+        candidate_hits += _found_memories(hits, SearchSource.MESSAGE)
+    best_hits = sorted(candidate_hits, key=lambda candidate: -candidate.score)[: request.top_k]
+    return wire.SearchHits(
+        data=within_tokens(best_hits, request.max_tokens, tokens=lambda hit: token_count_of(hit.text))
+    )
 
 
 def _found_memories(hits: Sequence[RecallHit], source: SearchSource) -> list[SearchHit]:
@@ -125,7 +127,7 @@ def _found_memories(hits: Sequence[RecallHit], source: SearchSource) -> list[Sea
 async def _list_threads(call: AgentCall) -> Value:
     main = await call.user.enabled()
     agents = [main, *await call.user.known_subagents(main=main)]
-    return wire.AgentConversations(data=tuple(_thread_answer(each) for each in agents))
+    return wire.AgentConversations(data=tuple(_thread_answer(agent) for agent in agents))
 
 
 async def _list_thread_items(call: AgentCall) -> Value:

@@ -45,17 +45,17 @@ async def _create_response(call: AgentCall) -> AgentStream | LaterAnswer:
     response = _response_of(call) or repository.new_response()
     stored_response = await _known_of(call, repository, response)
     if stored_response is None:
-        opened = await responses.begin(await responses.plan(call.user, request, response))
+        open_response = await responses.begin(await responses.plan(call.user, request, response))
     elif stored_response.document.form != request.form or stored_response.document.asked not in {"", request.digest}:
         raise InvalidInput(field=IDEMPOTENCY_KEY, problem="was used for another request")
     else:
-        opened = responses.opened(call.user, response)
-    if request.stream and opened is not None:
-        return AgentStream(opened.feed.read())
+        open_response = responses.opened(call.user, response)
+    if request.stream and open_response is not None:
+        return AgentStream(open_response.feed.read())
 
     async def answer() -> Value | Response:
-        if opened is not None and not request.background:
-            return body_response(await _whole_response(call, opened))
+        if open_response is not None and not request.background:
+            return body_response(await _whole_response(call, open_response))
         return body_response((await repository.read(response)).body)
 
     return LaterAnswer(answer)
@@ -69,13 +69,13 @@ async def _get_response(call: AgentCall) -> AgentStream | Response:
     response = await repository.read(call.part("response_id"))
     await responses.look(call.user, response)
     if call.flag("stream"):
-        opened = responses.opened(call.user, response.document.id)
-        if opened is None:
+        open_response = responses.opened(call.user, response.document.id)
+        if open_response is None:
             raise InvalidInput(field="stream", problem="has ended or belongs to another node: call without it")
-        after = call.request.query_params.get("starting_after", "")
-        if after and (not after.isascii() or not after.isdecimal() or len(after) > 9):
+        after_text = call.request.query_params.get("starting_after", "")
+        if after_text and (not after_text.isascii() or not after_text.isdecimal() or len(after_text) > 9):
             raise InvalidInput(field="starting_after", problem="must be the number of an event")
-        return AgentStream(opened.feed.read(first=int(after) + 1 if after else 0))
+        return AgentStream(open_response.feed.read(first=int(after_text) + 1 if after_text else 0))
     return body_response(response.body)
 
 
@@ -192,7 +192,7 @@ async def _delete_conversation(call: AgentCall) -> Value:
 async def _delete_conversations(call: AgentCall) -> Value:
     """Erase all conversations. The threads of agents remain."""
     repository = await _conversation_repository(call)
-    outcomes = await repository.delete_each([each.id for each in await repository.list()])
+    outcomes = await repository.delete_each([conversation.id for conversation in await repository.list()])
     return wire.ConversationsDeleted(count=len(outcomes))
 
 
@@ -209,8 +209,8 @@ async def _add_items(call: AgentCall) -> Response:
     conversation = (await repository.read(call.part("conversation_id"))).id
     request = await call.body(wire.ItemsRequest)
     responses = call.service.responses
-    added: Sequence[dict[str, JsonValue]] = await responses.add_items(call.user, conversation, request.items)
-    return body_response(item_page(added, len(added)))
+    added_items: Sequence[dict[str, JsonValue]] = await responses.add_items(call.user, conversation, request.items)
+    return body_response(item_page(added_items, len(added_items)))
 
 
 async def _list_items(call: AgentCall) -> Response:

@@ -138,12 +138,12 @@ def due_after(rule: ScheduleRule, after: Instant, /, *, zone: str, made_at: Inst
     """Return the first due time of a rule after `after`, or None if there is none. Raises InvalidInput."""
     if isinstance(rule, IntervalRule):
         period = rule.seconds * _MS
-        count = max(1, (after - made_at) // period + 1)
-        return Instant(made_at + count * period)
-    place = time_zone(zone)
-    for local in _local_times(rule, as_datetime(after).astimezone(place).replace(tzinfo=None)):
+        period_count = max(1, (after - made_at) // period + 1)
+        return Instant(made_at + period_count * period)
+    local_zone = time_zone(zone)
+    for local_due in _local_times(rule, as_datetime(after).astimezone(local_zone).replace(tzinfo=None)):
         # Around a change of the zone's offset, local times may again map to before `after`.
-        due_at = instant_in(local, place)
+        due_at = instant_in(local_due, local_zone)
         if due_at > after:
             return due_at
     return None
@@ -153,20 +153,20 @@ def instant_in(local: datetime, zone: tzinfo, /) -> Instant:
     """Return the instant of a local time in a zone. A time with its own offset is converted as it is."""
     if local.tzinfo is not None:
         return _utc_instant(local)
-    first = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
-    if first.astimezone(zone).replace(tzinfo=None) == local:
-        return _utc_instant(first)
+    first_instant = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    if first_instant.astimezone(zone).replace(tzinfo=None) == local:
+        return _utc_instant(first_instant)
     # The zone skips this time. Its offsets on both sides of the gap give one instant before and one after it.
-    second = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
-    before, behind = sorted((first, second))
-    offset = before.astimezone(zone).utcoffset()
-    while behind - before > timedelta(seconds=1):
-        middle = before + (behind - before) // 2
-        if middle.astimezone(zone).utcoffset() == offset:
-            before = middle
+    second_instant = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    instant_before, instant_after = sorted((first_instant, second_instant))
+    offset = instant_before.astimezone(zone).utcoffset()
+    while instant_after - instant_before > timedelta(seconds=1):
+        middle_instant = instant_before + (instant_after - instant_before) // 2
+        if middle_instant.astimezone(zone).utcoffset() == offset:
+            instant_before = middle_instant
         else:
-            behind = middle
-    return _utc_instant(behind.replace(microsecond=0))
+            instant_after = middle_instant
+    return _utc_instant(instant_after.replace(microsecond=0))
 
 
 def require_rule(rule: ScheduleRule, now: Instant, /, *, zone: str) -> Instant:
@@ -194,12 +194,12 @@ def _local_times(rule: OneOffRule | DailyRule | WeeklyRule | CronRule, begin: da
 
 
 def _times_of_days(first: date, days: frozenset[int], at: str) -> Iterator[datetime]:
-    moment = time.fromisoformat(at)
+    clock_time = time.fromisoformat(at)
     # Two weeks contain each weekday twice, so there is also one after a day that a zone skips or repeats.
     for number in range(15):
         day = first + timedelta(days=number)
         if day.weekday() in days:
-            yield datetime.combine(day, moment)
+            yield datetime.combine(day, clock_time)
 
 
 def _cron_times(line: str, begin: datetime) -> Iterator[datetime]:
@@ -294,9 +294,9 @@ class StoredSchedule(Value):
 
     def ended(self, run: ScheduleRun, /) -> "StoredSchedule":
         """Return the schedule with a finished run added."""
-        counted = {run.state.value: getattr(self, run.state.value) + 1}
+        state_counts = {run.state.value: getattr(self, run.state.value) + 1}
         runs = (*self.runs, run)[-SCHEDULE_RUNS:]
-        return self.model_copy(update={**counted, "runs": runs, "current": None})
+        return self.model_copy(update={**state_counts, "runs": runs, "current": None})
 
 
 class ScheduleWords(Value):
@@ -339,46 +339,53 @@ class ScheduleRepository:
             source_run=source_run,
             next_due=due_at,
         )
-        words = ScheduleWords(name=request.name, task=request.task)
+        schedule_words = ScheduleWords(name=request.name, task=request.task)
         # Store the job first: a job without a schedule does nothing, but a schedule without a job would never be due.
         await self._put_job(schedule)
         drafts = (
             RecordDraft(
                 _schedule_namespace(), schedule.id, _stored_form(schedule), text="a schedule", expected_version=0
             ),
-            RecordDraft(*self._words_place(schedule), _stored_form(words), text="a schedule"),
+            RecordDraft(*self._words_place(schedule), _stored_form(schedule_words), text="a schedule"),
         )
         try:
             await self._user.records.put_all(drafts)
         except PreconditionFailed:
             return await self.read(schedule.id)  # a call of the tool that is repeated after a crash
-        return KnownSchedule(stored=schedule, words=words, version=1)
+        return KnownSchedule(stored=schedule, words=schedule_words, version=1)
 
     async def list(self) -> Sequence[KnownSchedule]:
         """Return the schedules: active ones by their next time, then finished ones."""
         stored_schedules = [
-            (StoredSchedule.model_validate(each.value), each.version)
-            async for each in self._user.records.below(_schedule_namespace())
+            (StoredSchedule.model_validate(record.value), record.version)
+            async for record in self._user.records.below(_schedule_namespace())
         ]
         # The user's own are read in one scan, those created by turns each with its turn.
-        own = {each.key: ScheduleWords.model_validate(each.value) async for each in self._user.records.below(_OWN)}
+        own_words = {
+            record.key: ScheduleWords.model_validate(record.value) async for record in self._user.records.below(_OWN)
+        }
         schedules: list[KnownSchedule] = []
-        for stored, version in stored_schedules:
-            words = own.get(stored.id) if stored.source_run is None else await self._words(stored)
-            if words is not None:
-                schedules.append(KnownSchedule(stored=stored, words=words, version=version))
+        for stored_schedule, version in stored_schedules:
+            schedule_words = (
+                own_words.get(stored_schedule.id)
+                if stored_schedule.source_run is None
+                else await self._words(stored_schedule)
+            )
+            if schedule_words is not None:
+                schedules.append(KnownSchedule(stored=stored_schedule, words=schedule_words, version=version))
         return sorted(
-            schedules, key=lambda each: (each.stored.next_due is None, each.stored.next_due or 0, each.stored.id)
+            schedules,
+            key=lambda schedule: (schedule.stored.next_due is None, schedule.stored.next_due or 0, schedule.stored.id),
         )
 
     async def read(self, schedule_id: str, /) -> KnownSchedule:
         """Return a schedule. Raises NotFound, also if its text was erased."""
         record = await self._user.records.get(_schedule_namespace(), schedule_id) if _is_name(schedule_id) else None
         if record is not None:
-            stored = StoredSchedule.model_validate(record.value)
-            words = await self._words(stored)
-            if words is not None:
-                return KnownSchedule(stored=stored, words=words, version=record.version)
+            stored_schedule = StoredSchedule.model_validate(record.value)
+            schedule_words = await self._words(stored_schedule)
+            if schedule_words is not None:
+                return KnownSchedule(stored=stored_schedule, words=schedule_words, version=record.version)
         raise NotFound(what="schedule", name=schedule_id)
 
     async def cancel(self, schedule_id: str, /) -> KnownSchedule:
@@ -401,12 +408,12 @@ class ScheduleRepository:
             record = await self._user.records.get(_schedule_namespace(), schedule_id)
             if record is None:
                 raise NotFound(what="schedule", name=schedule_id)
-            before = StoredSchedule.model_validate(record.value)
-            new_schedule = change(before)
-            if new_schedule == before:
+            schedule_before = StoredSchedule.model_validate(record.value)
+            new_schedule = change(schedule_before)
+            if new_schedule == schedule_before:
                 return new_schedule
             # Store the job first, as when the schedule was created.
-            if new_schedule.next_due is not None and new_schedule.next_due != before.next_due:
+            if new_schedule.next_due is not None and new_schedule.next_due != schedule_before.next_due:
                 await self._put_job(new_schedule)
             try:
                 await self._user.records.put(
@@ -442,33 +449,39 @@ class ScheduleRepository:
         """Recompute the due times of schedules that follow the user's time zone."""
         zone, now = (await self._user.preferences()).timezone, self._context.clock.now()
         for schedule in await self.list():
-            stored = schedule.stored
-            if stored.timezone is None and stored.next_due is not None and stored.current is None:
-                due_at = due_after(stored.rule, now, zone=zone, made_at=stored.made_at)
-                if due_at is not None and due_at != stored.next_due:
+            stored_schedule = schedule.stored
+            if (
+                stored_schedule.timezone is None
+                and stored_schedule.next_due is not None
+                and stored_schedule.current is None
+            ):
+                due_at = due_after(stored_schedule.rule, now, zone=zone, made_at=stored_schedule.made_at)
+                if due_at is not None and due_at != stored_schedule.next_due:
                     await self.change(
-                        stored.id, lambda each, due_at=due_at: each.model_copy(update={"next_due": due_at})
+                        stored_schedule.id, lambda each, due_at=due_at: each.model_copy(update={"next_due": due_at})
                     )
                     # Cancel the old job last. If it remains, it finds the schedule due at another time and does
                     # nothing.
-                    await self._cancel_job(stored)
+                    await self._cancel_job(stored_schedule)
 
     async def repair(self) -> Sequence[StoredSchedule]:
         """Recreate missing jobs of active schedules, which a crash may have prevented.
 
         Returns the schedules whose jobs have ended, which must be given up.
         """
-        over: list[StoredSchedule] = []
+        ended_schedules: list[StoredSchedule] = []
         for schedule in await self.list():
-            stored = schedule.stored
-            if stored.state is not ScheduleState.ACTIVE or stored.next_due is None:
+            stored_schedule = schedule.stored
+            if stored_schedule.state is not ScheduleState.ACTIVE or stored_schedule.next_due is None:
                 continue
-            job = await find_job(self._context, self._user.space, KIND, job_name(stored.id, stored.next_due))
+            job = await find_job(
+                self._context, self._user.space, KIND, job_name(stored_schedule.id, stored_schedule.next_due)
+            )
             if job is None:
-                await self._put_job(stored)
+                await self._put_job(stored_schedule)
             elif not job.job.state.is_active:
-                over.append(stored)
-        return over
+                ended_schedules.append(stored_schedule)
+        return ended_schedules
 
     async def stored(self, schedule_id: str, /) -> StoredSchedule:
         """Return a stored schedule, even if its text was erased. Raises NotFound."""
@@ -480,10 +493,10 @@ class ScheduleRepository:
     async def give_up(self, stored: StoredSchedule, due_at: Instant, /, *, is_done: bool) -> None:
         """Store the outcome of a run without further attempts: completed if `is_done`, else failed."""
         current_run = stored.current or ScheduleRun(due_at=due_at, state=RunState.FAILED)
-        outcome: dict[str, object] = {"state": RunState.COMPLETED, "error": None}
+        outcome_fields: dict[str, object] = {"state": RunState.COMPLETED, "error": None}
         if not is_done:
-            outcome = {"state": RunState.FAILED, "error": current_run.error or job_states.NEVER_ENDED}
-        run = current_run.model_copy(update={**outcome, "ended_at": self._context.clock.now()})
+            outcome_fields = {"state": RunState.FAILED, "error": current_run.error or job_states.NEVER_ENDED}
+        run = current_run.model_copy(update={**outcome_fields, "ended_at": self._context.clock.now()})
         await self.advance(stored.id, run)
 
     async def _put_job(self, stored: StoredSchedule) -> None:
@@ -522,28 +535,32 @@ class ScheduleRepository:
         return copies_of_turn(stored.source_run, stored.thread), f"{_WORDS}{stored.id}"
 
     async def _erase(self, *schedules: StoredSchedule) -> None:
-        places = [(_schedule_namespace(), each.id) for each in schedules] + [
-            self._words_place(each) for each in schedules
+        document_places = [(_schedule_namespace(), schedule.id) for schedule in schedules] + [
+            self._words_place(schedule) for schedule in schedules
         ]
-        records = [await self._user.records.get(*place) for place in places]
-        await self._user.records.erase(each for each in records if each is not None)
+        records = [await self._user.records.get(*document_place) for document_place in document_places]
+        await self._user.records.erase(record for record in records if record is not None)
 
     async def _drop_oldest(self) -> None:
         """Erase the oldest finished schedules if there are too many."""
-        count = len([each async for each in self._user.records.below(_schedule_namespace())])
-        if count <= SCHEDULES_OVER:
+        schedule_count = len([schedule async for schedule in self._user.records.below(_schedule_namespace())])
+        if schedule_count <= SCHEDULES_OVER:
             return
-        over = [each.stored for each in await self.list() if each.stored.state is ScheduleState.OVER]
-        if len(over) > SCHEDULES_OVER:
-            oldest = sorted(over, key=lambda each: each.runs[-1].due_at if each.runs else each.made_at)
+        over_schedules = [
+            schedule.stored for schedule in await self.list() if schedule.stored.state is ScheduleState.OVER
+        ]
+        if len(over_schedules) > SCHEDULES_OVER:
+            oldest_schedules = sorted(
+                over_schedules, key=lambda schedule: schedule.runs[-1].due_at if schedule.runs else schedule.made_at
+            )
             # Erase half of them in one step, so that not every end of a run erases one.
-            await self._erase(*oldest[: len(over) // 2])
+            await self._erase(*oldest_schedules[: len(over_schedules) // 2])
 
     def _full(self) -> LimitExceeded:
         from elytron_core import limits as core_limits
 
-        most = core_limits.JOBS_ACTIVE_OF_KIND
-        return LimitExceeded(what="active schedules per user", limit=most, found=most + 1)
+        max_active = core_limits.JOBS_ACTIVE_OF_KIND
+        return LimitExceeded(what="active schedules per user", limit=max_active, found=max_active + 1)
 
 
 def job_name(schedule_id: str, due_at: Instant, /) -> str:

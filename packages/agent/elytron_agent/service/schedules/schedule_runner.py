@@ -126,9 +126,11 @@ class ScheduleRunner:
         user = self._user(space)
         repository = ScheduleRepository(user)
         with suppress(NotFound):
-            stored = await repository.stored(due_time.schedule)
-            if stored.next_due == due_time.at:
-                await repository.give_up(stored, due_time.at, is_done=await self._is_done(user, stored))
+            stored_schedule = await repository.stored(due_time.schedule)
+            if stored_schedule.next_due == due_time.at:
+                await repository.give_up(
+                    stored_schedule, due_time.at, is_done=await self._is_done(user, stored_schedule)
+                )
 
     async def _is_done(self, user: UserAgents, stored: StoredSchedule) -> bool:
         """Return whether the turn of the last attempt gave an answer, which may have happened after its job ended.
@@ -138,70 +140,79 @@ class ScheduleRunner:
         run = stored.current
         if run is None or run.state is not RunState.RUNNING or run.run_id is None:
             return False
-        main = await user.main()
-        agent = main if stored.agent_id == main.id else await user.subagent(stored.agent_id, main=main)
-        end = await self._turn_service.settle(user, agent, run.run_id)
-        return end is not None and end.reason in ANSWERS
+        main_agent = await user.main()
+        agent = (
+            main_agent if stored.agent_id == main_agent.id else await user.subagent(stored.agent_id, main=main_agent)
+        )
+        end_event = await self._turn_service.settle(user, agent, run.run_id)
+        return end_event is not None and end_event.reason in ANSWERS
 
     async def _attempt(self, work: DueRun, beat: Beat) -> None:
-        repository, due_time, words = work.repository, work.time, work.schedule.words
-        stored = await repository.change(due_time.schedule, lambda each: _begin_run(each, due_time))
+        repository, due_time, schedule_words = work.repository, work.time, work.schedule.words
+        stored = await repository.change(
+            due_time.schedule, lambda stored_schedule: _begin_run(stored_schedule, due_time)
+        )
         run = stored.current
         assert run is not None
-        text = f"A schedule is due: {words.name or 'no name'}. Do this now, and write to the user:\n{words.task}"
+        text = (
+            f"A schedule is due: {schedule_words.name or 'no name'}. Do this now, and write to the user:"
+            f"\n{schedule_words.task}"
+        )
 
         async def is_wanted() -> bool:
             # Another process may have given up this run while it waited for its thread.
             try:
-                current = (await repository.stored(due_time.schedule)).current
+                current_run = (await repository.stored(due_time.schedule)).current
             except NotFound:
                 return False
-            return current is not None and current.run_id == run.run_id
+            return current_run is not None and current_run.run_id == run.run_id
 
         request = TurnRequest(text, run=run.run_id, schedule=due_time.schedule, is_wanted=is_wanted)
-        end = await self._ended((await self._turn_service.begin(work.user, work.agent, request)).read(), beat)
-        is_done = end is not None and end.kind is AgentEventKind.DONE
+        end_event = await self._ended((await self._turn_service.begin(work.user, work.agent, request)).read(), beat)
+        is_done = end_event is not None and end_event.kind is AgentEventKind.DONE
         if not is_done and (record := await work.user.run_record(work.agent, request.run or "")) is not None:
             if record.end is None:
                 # This process lost the thread. Another one continues the run, and the next attempt finds its end.
                 raise ModelUnavailable("another process runs the turn of a schedule: its end will be checked again")
             is_done = record.end.reason in ANSWERS
-        at = self._context.clock.now()
+        ended_at = self._context.clock.now()
         if is_done:
             await repository.advance(
-                due_time.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": at})
+                due_time.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": ended_at})
             )
             return
-        code = (end.data.code if end is not None else None) or "internal"
+        code = (end_event.data.code if end_event is not None else None) or "internal"
         if code == SpaceLocked.key:
             raise SpaceLocked(space=work.user.space)
         if code in _AGAIN and run.attempts < core_limits.JOB_ATTEMPTS:
-            failed = run.model_copy(update={"state": RunState.RETRY, "error": code})
-            await repository.change(due_time.schedule, lambda each: each.model_copy(update={"current": failed}))
+            failed_run = run.model_copy(update={"state": RunState.RETRY, "error": code})
+            await repository.change(
+                due_time.schedule, lambda stored_schedule: stored_schedule.model_copy(update={"current": failed_run})
+            )
             raise ModelUnavailable("the turn of a schedule failed: it will be retried")
-        failed = run.model_copy(update={"state": RunState.FAILED, "ended_at": at, "error": code})
-        await repository.advance(due_time.schedule, failed)
+        failed_run = run.model_copy(update={"state": RunState.FAILED, "ended_at": ended_at, "error": code})
+        await repository.advance(due_time.schedule, failed_run)
 
     @staticmethod
     async def _ended(events: AsyncGenerator[FeedEvent], beat: Beat) -> FeedEvent | None:
         """Return the last event of a turn, renewing the lease meanwhile."""
-        last: FeedEvent | None = None
+        last_event: FeedEvent | None = None
         async with aclosing(events):
-            coming = asyncio.ensure_future(anext(events))
+            next_event = asyncio.ensure_future(anext(events))
             try:
                 while True:
-                    await asyncio.wait({coming}, timeout=SCHEDULE_BEAT_S)
-                    if not coming.done():
+                    await asyncio.wait({next_event}, timeout=SCHEDULE_BEAT_S)
+                    if not next_event.done():
                         await beat()
                         continue
                     try:
-                        last = coming.result()
+                        last_event = next_event.result()
                     except StopAsyncIteration:
-                        return last
-                    coming = asyncio.ensure_future(anext(events))
+                        return last_event
+                    next_event = asyncio.ensure_future(anext(events))
             finally:
-                coming.cancel()
-                await asyncio.gather(coming, return_exceptions=True)
+                next_event.cancel()
+                await asyncio.gather(next_event, return_exceptions=True)
 
     def _user(self, space: SpaceId) -> UserAgents:
         return UserAgents(self._context, space, self._settings, caller="schedule")
@@ -215,10 +226,10 @@ def due_time_of(payload: str, /) -> DueTime:
 
 def _begin_run(stored: StoredSchedule, due_time: DueTime) -> StoredSchedule:
     """Return a schedule with the run of its due time started, or the same run if it was interrupted."""
-    current = stored.current
-    if current is not None and current.state is RunState.RUNNING:
+    current_run = stored.current
+    if current_run is not None and current_run.state is RunState.RUNNING:
         return stored
-    attempts = (current.attempts if current is not None else 0) + 1
+    attempts = (current_run.attempts if current_run is not None else 0) + 1
     run = ScheduleRun(
         due_at=due_time.at,
         state=RunState.RUNNING,
@@ -246,7 +257,7 @@ class ScheduleArguments(ToolArguments):
     @property
     def rule(self) -> ScheduleRule:
         """Return the rule. Raises InvalidInput unless exactly one is given."""
-        if sum(choice is not None for choice in (self.at, self.time, self.every_minutes, self.cron)) != 1:
+        if sum(time_choice is not None for time_choice in (self.at, self.time, self.every_minutes, self.cron)) != 1:
             raise InvalidInput(field="at", problem="or time, every_minutes, cron: set one of them")
         if self.at is not None:
             return OneOffRule(at=self.at)
@@ -274,7 +285,7 @@ def schedule_tools(user: UserAgents, agent: KnownAgent, /) -> Sequence[Tool]:
     is_shared = agent.subagent is None or agent.subagent.memory is MemoryMode.SHARED
 
     async def shown() -> list[KnownSchedule]:
-        return [each for each in await repository.list() if is_shared or each.stored.agent_id == agent.id]
+        return [schedule for schedule in await repository.list() if is_shared or schedule.stored.agent_id == agent.id]
 
     async def make(arguments: ScheduleArguments, key: CallKey, /) -> ToolAnswer:
         refusal = await _schedule_refusal(user, agent, key.run, arguments.task)
@@ -298,9 +309,11 @@ def schedule_tools(user: UserAgents, agent: KnownAgent, /) -> Sequence[Tool]:
             return ToolAnswer(text="There is no schedule with this id. `list_schedules` shows ids.", is_error=True)
         return ToolAnswer(text=f"Cancelled: {schedule.words.name or schedule.words.task}")
 
-    about = "Do something later, once or repeatedly: a turn starts at that time. Only if the user asks for it."
+    tool_description = (
+        "Do something later, once or repeatedly: a turn starts at that time. Only if the user asks for it."
+    )
     return (
-        typed_tool("schedule_task", about, ScheduleArguments, make, may_repeat=True),
+        typed_tool("schedule_task", tool_description, ScheduleArguments, make, may_repeat=True),
         typed_tool("list_schedules", "List the schedules.", NoArguments, show, read_only=True),
         typed_tool("cancel_schedule", "Cancel a schedule.", CancelArguments, end, may_repeat=True),
     )
@@ -315,9 +328,9 @@ async def _schedule_refusal(user: UserAgents, agent: KnownAgent, run: str, task:
         return "A turn started by a schedule cannot create another. Ask the user."
     if record.input.is_outside or any(result.is_outside and not result.is_error for result in record.results):
         return "This turn read text from outside, which may not create a schedule. Have the user ask for it."
-    words = [record.input.text, *(turn.input.text for turn in await _turns_before(user, agent, run))]
+    user_texts = [record.input.text, *(turn.input.text for turn in await _turns_before(user, agent, run))]
     analyser = _text_analyser()
-    user_terms = {term for text in words for term in analyser.terms(text)}
+    user_terms = {term for text in user_texts for term in analyser.terms(text)}
     if user_terms.intersection(analyser.terms(task)):
         return None
     return (
@@ -333,8 +346,8 @@ def _text_analyser() -> TextAnalyser:
 async def _turns_before(user: UserAgents, agent: KnownAgent, run: str) -> list[RunRecord]:
     """Return the last two earlier turns that the user started."""
     records: list[RunRecord] = []
-    for earlier in reversed(await user.window(agent)):
-        record = await user.run_record(agent, earlier) if earlier != run else None
+    for earlier_run in reversed(await user.window(agent)):
+        record = await user.run_record(agent, earlier_run) if earlier_run != run else None
         if record is not None and record.input.schedule is None:
             records.append(record)
         if len(records) == 2:
@@ -343,7 +356,7 @@ async def _turns_before(user: UserAgents, agent: KnownAgent, run: str) -> list[R
 
 
 async def _schedule_line(user: UserAgents, schedule: KnownSchedule) -> str:
-    stored = schedule.stored
-    zone = stored.timezone or (await user.preferences()).timezone
-    due_text = local_time(stored.next_due, zone) if stored.next_due is not None else "never again"
-    return f"{schedule.words.name or schedule.words.task} ({stored.id}): {due_text} {zone}"
+    stored_schedule = schedule.stored
+    zone = stored_schedule.timezone or (await user.preferences()).timezone
+    due_text = local_time(stored_schedule.next_due, zone) if stored_schedule.next_due is not None else "never again"
+    return f"{schedule.words.name or schedule.words.task} ({stored_schedule.id}): {due_text} {zone}"
