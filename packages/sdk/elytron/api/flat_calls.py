@@ -45,13 +45,13 @@ class FlatRequest(Request):
 
     space: Space | None = None
 
-    def scope_of(self, own: Scope | None, /, *, conversation: str | None = None) -> Scope | None:
-        """Return the requested scope, or the caller's `own`; None leaves it to the caller's key."""
+    def scope_of(self, own_scope: Scope | None, /, *, conversation: str | None = None) -> Scope | None:
+        """Return the requested scope, or the caller's `own_scope`; None leaves it to the caller's key."""
         if self.space is None and conversation is None:
             return None
-        is_own = own is not None and self.space in {None, own.space}
-        default = own if is_own else Scope(space=self.space) if self.space is not None else None
-        return calls.scope_of(default, conversation=conversation)
+        is_own_space = own_scope is not None and self.space in {None, own_scope.space}
+        default_scope = own_scope if is_own_space else Scope(space=self.space) if self.space is not None else None
+        return calls.scope_of(default_scope, conversation=conversation)
 
 
 class FlatMessage(Value):
@@ -174,8 +174,8 @@ def _ask_add(call: AddRequest, own: Scope | None) -> MemoryWriteRequest:
 
 def _tell_add(report: Value) -> AddReport:
     assert isinstance(report, MemoryWriteReport)
-    refused = tuple(_decision_reason(one) for one in report.decisions if one.id is None)
-    return AddReport(ids=report.ids, refused=refused, future_claims=report.future_claims)
+    refusal_reasons = tuple(_decision_reason(one) for one in report.decisions if one.id is None)
+    return AddReport(ids=report.ids, refused=refusal_reasons, future_claims=report.future_claims)
 
 
 def _ask_search(call: SearchRequest, own: Scope | None) -> MemoryRecallRequest:
