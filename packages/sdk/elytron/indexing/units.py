@@ -82,9 +82,11 @@ def value_change(
     if value is None:
         return DocumentChange(ref)
     origin = replaced_fact(value)
-    before = beside.get(origin) if origin is not None else None
+    replaced_value = beside.get(origin) if origin is not None else None
     is_correction = (
-        isinstance(before, Fact) and before.state is facts.FactState.CORRECTED and before.superseded_by == ref.key
+        isinstance(replaced_value, Fact)
+        and replaced_value.state is facts.FactState.CORRECTED
+        and replaced_value.superseded_by == ref.key
     )
     return DocumentChange(
         ref,
@@ -128,8 +130,8 @@ def embedded_passages(unit: SearchUnit, most: int, /) -> tuple[str, ...]:
     """Return the passages embedded in addition to `unit` itself: up to `most`, none unless it is a message."""
     if unit.plane != RecallPlane.TRANSCRIPT or most < 2:
         return ()
-    pieces = pieces_of(unit.text[: limits.EMBED_TEXT_CHARS], min(most, limits.EMBED_PASSAGES))
-    return tuple(_text_to_embed(unit.speaker, piece) for piece in pieces)
+    text_pieces = pieces_of(unit.text[: limits.EMBED_TEXT_CHARS], min(most, limits.EMBED_PASSAGES))
+    return tuple(_text_to_embed(unit.speaker, piece) for piece in text_pieces)
 
 
 def _text_to_embed(head: str, text: str) -> str:
@@ -145,7 +147,7 @@ def _text_check(head: str, text: str) -> int:
 
 def _turn_units(ref: DocumentRef, turn: transcript.Turn) -> tuple[SearchUnit, ...]:
     thread = transcript.tag_of(TurnId(ref.key))
-    parts = (
+    scope_parts = (
         ("agent", turn.agent),
         ("app", turn.app),
         ("project", turn.project),
@@ -153,7 +155,7 @@ def _turn_units(ref: DocumentRef, turn: transcript.Turn) -> tuple[SearchUnit, ..
         ("conversation", turn.conversation),
     )
     scope = (
-        *((name, value) for name, value in parts if value is not None),
+        *((name, value) for name, value in scope_parts if value is not None),
         *((METADATA + name, json.dumps(value)) for name, value in sorted(turn.metadata.items())),
     )
     # Turns of earlier builds store their tags as given.
@@ -252,29 +254,29 @@ def _skill_units(ref: DocumentRef, skill: skills.Skill) -> tuple[SearchUnit, ...
 
 
 def _kept_units(ref: DocumentRef, value: Value) -> tuple[SearchUnit, ...]:
-    home = HOMES[ref.collection]
-    text, title = (home.index_text or home.text)(value), (home.index_title or home.title)(value)
-    if is_forgotten(value) or home.is_replaced(value) or similarity.is_blank(text):
+    plane_home = HOMES[ref.collection]
+    text, title = (plane_home.index_text or plane_home.text)(value), (plane_home.index_title or plane_home.title)(value)
+    if is_forgotten(value) or plane_home.is_replaced(value) or similarity.is_blank(text):
         return ()
     channel, conversation = conversation_of(value)
-    scope = (("channel", channel), ("conversation", conversation), ("privacy", home.privacy(value)))
-    namespace = home.namespace(value)
+    scope = (("channel", channel), ("conversation", conversation), ("privacy", plane_home.privacy(value)))
+    namespace = plane_home.namespace(value)
     unit = SearchUnit(
         ref=ref,
         part=0,
-        plane=home.plane,
+        plane=plane_home.plane,
         text=text,
         title=title,
-        at=home.at(value),
+        at=plane_home.at(value),
         scope=(
             *((name, part) for name, part in scope if part is not None),
-            *((METADATA + name, json.dumps(field)) for name, field in sorted(home.fields(value).items())),
+            *((METADATA + name, json.dumps(field)) for name, field in sorted(plane_home.fields(value).items())),
         ),
         tags=tuple(namespace_tag(namespace[:depth]) for depth in range(1, len(namespace) + 1)),
-        valid_to=home.expires_at(value) or 0,
-        recorded_at=home.at(value),
+        valid_to=plane_home.expires_at(value) or 0,
+        recorded_at=plane_home.at(value),
         trust=TrustLevel.DRAWN.rank,
-        check=_text_check(title, text) if home.is_embedded else 0,
+        check=_text_check(title, text) if plane_home.is_embedded else 0,
     )
     return (unit,)
 
@@ -288,9 +290,9 @@ def embedded_of(source: DocumentRef, model_tag: str, document: Document | None, 
 
 def embedded_of_value(source: DocumentRef, model_tag: str, value: embedding.VectorSet, /) -> EmbeddedDocument:
     """Return the vectors of `value` in the index's form."""
-    shape = struct.Struct(f"<{value.dimensions}f")
+    vector_struct = struct.Struct(f"<{value.dimensions}f")
     return EmbeddedDocument(
-        source, model_tag, {check: shape.pack(*numbers) for check, numbers in value.floats().items()}
+        source, model_tag, {check: vector_struct.pack(*vector) for check, vector in value.floats().items()}
     )
 
 
@@ -343,10 +345,10 @@ def covered_unit(ref: DocumentRef, edit: MemoryOverride, document: Document, /) 
         )
     turn = transcript.Turn.from_bytes(document.body)
     _, _, part = edit.memory_id.partition("#")
-    number = int(part) if part.isascii() and part.isdigit() else 0
-    if number >= len(turn.messages) or not turn.messages[number].text.strip():
+    message_number = int(part) if part.isascii() and part.isdigit() else 0
+    if message_number >= len(turn.messages) or not turn.messages[message_number].text.strip():
         return None
-    message = turn.messages[number]
+    message = turn.messages[message_number]
     at = transcript.said_at(turn, message)
     return SearchUnit(
         ref=ref, part=0, plane=COVERED, text=message.text, speaker=message.speaker or "", at=at, scope=scope
@@ -379,10 +381,10 @@ def is_standing(statements: StatementClassifier, text: str, /) -> bool:
 
 
 def _label_traits(labels: frozenset[StatementLabel]) -> TextTrait:
-    traits = TextTrait.NOTHING
+    text_traits = TextTrait.NOTHING
     for label in labels:
-        traits |= _TRAITS[label]
-    return traits
+        text_traits |= _TRAITS[label]
+    return text_traits
 
 
 CHOICE = DocumentRef(EMBEDDING, KEY)
@@ -404,8 +406,8 @@ def vectors_ref(source: DocumentRef, model_tag: str, /) -> DocumentRef:
 
 def source_of(ref: DocumentRef, /) -> tuple[DocumentRef, str]:
     """Return the document of the vectors at `ref`, and the tag of their model. Raises StoreCorrupt."""
-    kind, _, rest = ref.key.partition(".")
-    key, _, model_tag = rest.rpartition(".")
+    kind, _, source_place = ref.key.partition(".")
+    key, _, model_tag = source_place.rpartition(".")
     if kind not in _COLLECTIONS or not key:
         raise StoreCorrupt(what="the place of a stored vector")
     return DocumentRef(_COLLECTIONS[kind], key), model_tag
@@ -466,9 +468,9 @@ class ParseCache:
 
     def turn(self, space: SpaceId, document: Document, /) -> ReadTurn:
         """Return the turn that `document` holds."""
-        cached_turn = self._cached(space, document)
-        if isinstance(cached_turn, ReadTurn):
-            return cached_turn
+        read_turn = self._cached(space, document)
+        if isinstance(read_turn, ReadTurn):
+            return read_turn
         return self._keep(space, document, ReadTurn(Turn.from_bytes(document.body)))
 
     def fact(self, space: SpaceId, document: Document, /) -> PreparedFact:
@@ -483,17 +485,17 @@ class ParseCache:
     ) -> Sequence[ListedT]:
         """Return the result of `make`, which is called again only if the list `name` was last made of another state."""
         key = space, name
-        cached = self._lists.get(key)
-        if cached is not None and cached[0] == state:
+        cached_list = self._lists.get(key)
+        if cached_list is not None and cached_list[0] == state:
             self._lists.move_to_end(key)
-            return cached[1]
-        forgotten = self._forgotten
+            return cached_list[1]
+        forget_count = self._forgotten
         values = await make()
         # What was read before a space was forgotten may contain words that were erased since.
-        if forgotten == self._forgotten and len(values) < self._most:
+        if forget_count == self._forgotten and len(values) < self._most:
             self._lists[key] = state, values
             self._lists.move_to_end(key)
-            while sum(1 + len(others) for _, others in self._lists.values()) > self._most:
+            while sum(1 + len(list_values) for _, list_values in self._lists.values()) > self._most:
                 self._lists.popitem(last=False)
         return values
 
@@ -528,11 +530,11 @@ class ParseCache:
         self._count += document.ref not in cache
         cache[document.ref] = (document.body, value)
         while self._count > self._most:
-            oldest, others = next(iter(self._caches.items()))
-            if oldest == space:
+            oldest_space, space_cache = next(iter(self._caches.items()))
+            if oldest_space == space:
                 cache.popitem(last=False)
                 self._count -= 1
             else:
-                self._count -= len(others)
-                del self._caches[oldest]
+                self._count -= len(space_cache)
+                del self._caches[oldest_space]
         return value

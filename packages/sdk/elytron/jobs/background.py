@@ -34,12 +34,12 @@ class BackgroundTask:
 
     async def stop(self) -> None:
         """Stop where the work waits, and return when it has ended."""
-        task, self._task = self._task, None
-        if task is None:
+        stopped_task, self._task = self._task, None
+        if stopped_task is None:
             return
-        task.cancel()
+        stopped_task.cancel()
         try:
-            await task
+            await stopped_task
         except asyncio.CancelledError:
             return
 

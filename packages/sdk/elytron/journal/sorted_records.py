@@ -44,14 +44,14 @@ class SortedRecords:
 
     def _spill(self) -> None:
         self._fresh.sort()
-        at = self._runs * (_AT_ONCE // _BLOCK)
+        first_block = self._runs * (_AT_ONCE // _BLOCK)
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed when this object goes
                 finalize(self, self._file.close)
             self._file.seek(0, os.SEEK_END)
-            for number, start in enumerate(range(0, _AT_ONCE, _BLOCK), at):
-                self._file.write(self._mask(number, b"".join(self._fresh[start : start + _BLOCK])))
+            for block_number, start in enumerate(range(0, _AT_ONCE, _BLOCK), first_block):
+                self._file.write(self._mask(block_number, b"".join(self._fresh[start : start + _BLOCK])))
         except OSError as error:
             raise _temporary_refusal(error) from error
         self._fresh = []
@@ -60,19 +60,19 @@ class SortedRecords:
     def _read_run(self, run: int) -> Iterator[bytes]:
         file, size = self._file, self._size * _BLOCK
         assert file is not None
-        first = run * (_AT_ONCE // _BLOCK)
-        for number in range(first, first + _AT_ONCE // _BLOCK):
+        first_block = run * (_AT_ONCE // _BLOCK)
+        for block_number in range(first_block, first_block + _AT_ONCE // _BLOCK):
             try:
-                file.seek(number * size)
-                block = self._mask(number, file.read(size))
+                file.seek(block_number * size)
+                block = self._mask(block_number, file.read(size))
             except OSError as error:
                 raise _temporary_refusal(error) from error
             for start in range(0, size, self._size):
                 yield block[start : start + self._size]
 
     def _mask(self, number: int, block: bytes) -> bytes:
-        stream = hashlib.shake_256(self._key + number.to_bytes(8, "big")).digest(len(block))
-        return (int.from_bytes(block, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(block), "big")
+        mask_bytes = hashlib.shake_256(self._key + number.to_bytes(8, "big")).digest(len(block))
+        return (int.from_bytes(block, "big") ^ int.from_bytes(mask_bytes, "big")).to_bytes(len(block), "big")
 
 
 def _temporary_refusal(error: OSError) -> StoreUnavailable:

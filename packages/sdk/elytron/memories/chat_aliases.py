@@ -74,11 +74,11 @@ async def with_last(ctx: OperationContext, scope: Scope, /) -> Scope:
     """Return `scope` with the conversation of the last committed turn, if it names neither one nor a chat."""
     if scope.conversation is not None or scope.chat is not None:
         return scope
-    last = ctx.last_conversations.of(scope)
-    record = await ctx.spaces.find(scope.space) if last is not None else None
+    last_conversation = ctx.last_conversations.of(scope)
+    record = await ctx.spaces.find(scope.space) if last_conversation is not None else None
     if record is None:
         return scope
-    last_scope = scope.model_copy(update={"conversation": last})
+    last_scope = scope.model_copy(update={"conversation": last_conversation})
     head = await read_head(ctx.store, scope.space, record.conversation_tag(last_scope.conversation_key))
     return last_scope if head is not None and head[0].turns else scope
 
@@ -118,9 +118,9 @@ async def read_alias(
     subject = subject_of(scope)
     if alias.conversations.get(subject) == scope.conversation:
         return None
-    others = [item for item in alias.conversations.items() if item[0] != subject]
-    tied = dict([*others, (subject, scope.conversation)][-ALIASED_SUBJECTS:])
-    return alias.model_copy(update={"conversations": tied}), revision
+    other_subjects = [item for item in alias.conversations.items() if item[0] != subject]
+    conversations_by_subject = dict([*other_subjects, (subject, scope.conversation)][-ALIASED_SUBJECTS:])
+    return alias.model_copy(update={"conversations": conversations_by_subject}), revision
 
 
 def put_alias(changes: ChangeSet, record: SpaceRecord, alias: transcript.ChatAlias, revision: int, /) -> None:
