@@ -101,8 +101,8 @@ class PassWork:
     async def state(self) -> continuity.ExecutionState | None:
         """Return the state of the conversation's work; None if it has none, or it is hidden."""
         ref = DocumentRef(continuity.EXECUTION, self.tag)
-        state, _ = await value_at(self.ctx.store, self.space, ref, continuity.ExecutionState)
-        return state if state is not None and state.forgotten_at is None else None
+        execution_state, _ = await value_at(self.ctx.store, self.space, ref, continuity.ExecutionState)
+        return execution_state if execution_state is not None and execution_state.forgotten_at is None else None
 
     async def current_facts(self) -> list[Fact]:
         """Return the space's current facts, newest first."""
@@ -117,7 +117,7 @@ async def read_turns(
 ) -> tuple[KnownTurn, ...]:
     """Return the turns of the scope's conversation with these sequences, except erased ones."""
     tag = record.conversation_tag(scope.conversation_key)
-    ids = [transcript.turn_id(tag, number) for number in numbers]
+    ids = [transcript.turn_id(tag, sequence) for sequence in numbers]
     refs = [DocumentRef(transcript.TURNS, turn_id) for turn_id in ids]
     turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
     return tuple(KnownTurn(TurnId(ref.key), turn) for ref, turn in turns.items())
@@ -150,10 +150,10 @@ async def _change_maintained(work: PassWork, change: Callable[[MaintainedTurns],
     async def plan(record: SpaceRecord) -> SettledChanges[None]:
         ref = DocumentRef(jobs.MAINTAINED, record.conversation_tag(work.scope.conversation_key))
         progress, revision = await value_at(work.ctx.store, work.space, ref, MaintainedTurns)
-        after = change(progress or MaintainedTurns())
+        changed_turns = change(progress or MaintainedTurns())
         changes = ChangeSet(record)
-        if after != (progress or MaintainedTurns()):
-            changes.put(ref, after, expects=revision, action=JournalAction.MAINTENANCE)
+        if changed_turns != (progress or MaintainedTurns()):
+            changes.put(ref, changed_turns, expects=revision, action=JournalAction.MAINTENANCE)
         return SettledChanges(None, changes)
 
     await settle_changes(work.ctx, work.space, plan)
@@ -171,5 +171,5 @@ def skipped_outcome(of: MaintenancePass, reason: str, /) -> PassOutcome:
 
 def ended_outcome(of: MaintenancePass, counts: dict[str, int], /, *, changed: int) -> PassOutcome:
     """Return the outcome of a part that ran; zero counts are left out."""
-    totals = {name: count for name, count in counts.items() if count}
-    return PassOutcome(of=of, status=PassStatus.DONE if changed else PassStatus.UNCHANGED, counts=totals)
+    nonzero_counts = {name: count for name, count in counts.items() if count}
+    return PassOutcome(of=of, status=PassStatus.DONE if changed else PassStatus.UNCHANGED, counts=nonzero_counts)

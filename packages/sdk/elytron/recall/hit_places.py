@@ -58,11 +58,11 @@ def time_places(index: SpaceIndex, hits: Sequence[RecallHit], /) -> dict[str, in
     """Return the chronological position of each hit, by its id; the journal decides between equal times."""
 
     def moment(hit: RecallHit) -> tuple[int, int, int]:
-        stored_ref = DocumentRef(FACTS, hit.id) if hit.plane is RecallPlane.LONG_TERM else place_of(hit.id)
-        ref = next(iter(_refs_of(hit)), stored_ref)
+        default_ref = DocumentRef(FACTS, hit.id) if hit.plane is RecallPlane.LONG_TERM else place_of(hit.id)
+        ref = next(iter(_refs_of(hit)), default_ref)
         part = int((hit.id.partition("#")[2] if hit.plane is RecallPlane.TRANSCRIPT else "") or 0)
-        position = index.moment_of(ref, part) if ref is not None else None
-        at, sequence = position or (hit.at or 0, 0)
+        index_moment = index.moment_of(ref, part) if ref is not None else None
+        at, sequence = index_moment or (hit.at or 0, 0)
         return at, sequence, part
 
     return {hit.id: place for place, hit in enumerate(sorted(hits, key=moment))}
