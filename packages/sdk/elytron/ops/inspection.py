@@ -309,7 +309,7 @@ async def _turn_page(
 async def _last_before(
     ctx: OperationContext, scope: Scope, tag: ConversationTag, end_sequence: int, *, most: int
 ) -> list[Document]:
-    """Return the last turns of a conversation before the one at `end_sequence`, in order, even if others are missing."""
+    """Return the last turns of a conversation before `end_sequence`, in order, even if others are missing."""
     documents: list[Document] = []
     while end_sequence > 1 and len(documents) < most:
         first_sequence = max(1, end_sequence - most)

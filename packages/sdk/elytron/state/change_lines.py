@@ -59,12 +59,12 @@ def retry_lost_races(
 
     @wraps(change)
     async def made(*args: ArgumentsP.args, **kwargs: ArgumentsP.kwargs) -> ResultT:
-        race = LostRaces()
+        lost_races = LostRaces()
         while True:
             try:
                 return await change(*args, **kwargs)
             except Conflict as conflict:
-                await race.lost(conflict)
+                await lost_races.lost(conflict)
 
     return made
 
@@ -136,20 +136,20 @@ class LinedRace:
     async def held_back(self, about: DocumentRef, /) -> bool:
         """Wait while `about` is held; return whether it was, so that everything is read again. Otherwise does not
         wait."""
-        overs = [hold.over for hold in self._holds if hold.space == self._space and about in hold.refs]
-        for over in overs:
-            await over.wait()
-        return bool(overs)
+        hold_ends = [hold.over for hold in self._holds if hold.space == self._space and about in hold.refs]
+        for hold_end in hold_ends:
+            await hold_end.wait()
+        return bool(hold_ends)
 
     async def waited(self, about: DocumentRef, /) -> bool:
         """Let those in the queue for `about` go first; return whether there were any, so that everything is read
         again."""
         if await self.held_back(about):
             return True
-        place = self._space, about
-        if self._joined is not None or place not in self._lines:
+        document_place = self._space, about
+        if self._joined is not None or document_place not in self._lines:
             return False
-        await self._join(place)
+        await self._join(document_place)
         return True
 
     async def lost(self, conflict: Conflict, about: DocumentRef | None, /) -> None:

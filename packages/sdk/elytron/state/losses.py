@@ -69,8 +69,8 @@ class StoreLosses:
         Losses of which it is unknown whose they were go with the last of the others.
         """
         count = await acknowledge_losses(self._store, space, at=at)
-        remaining = await find_losses(self._store)
-        if all(loss.space is None for loss in remaining):
+        remaining_losses = await find_losses(self._store)
+        if all(loss.space is None for loss in remaining_losses):
             count += await acknowledge_losses(self._store, None, at=at)
         self.forget()
         return count

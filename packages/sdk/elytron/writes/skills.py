@@ -85,8 +85,8 @@ class SkillRepository:
         """
         if self._looks is None:
             self._looks = SkillLooks()
-            for other in self:
-                _look_at(self._looks, other)
+            for other_skill in self:
+                _look_at(self._looks, other_skill)
         return [self.must_get(name) for name in sorted(self._looks.twins(skill))]
 
     def digest(self, skill: Skill, /) -> str:
@@ -145,29 +145,31 @@ def _admit_skill(
     judgement = rules.judge_skill(item)
     if judgement.verdict is not AdmissionVerdict.ACCEPT:
         return _skill_decision(name, None, judgement.outcome, judgement.reason, verdict=judgement.verdict)
-    current = repository.get(name)
+    stored_skill = repository.get(name)
     observed_at = order_time(item.observed_at, recorded_at=now)
-    if current is not None and observed_at < order_time(current.observed_at, recorded_at=current.updated_at, now=now):
-        return _skill_decision(name, current.name, WriteOutcome.SKIPPED, OLDER)
-    skill = _next_skill(record, write, item, current, now)
-    if current is not None and current.is_recallable and current.content == skill.content:
-        return _confirm_skill(repository, name, current, skill)
+    if stored_skill is not None and observed_at < order_time(
+        stored_skill.observed_at, recorded_at=stored_skill.updated_at, now=now
+    ):
+        return _skill_decision(name, stored_skill.name, WriteOutcome.SKIPPED, OLDER)
+    skill = _next_skill(record, write, item, stored_skill, now)
+    if stored_skill is not None and stored_skill.is_recallable and stored_skill.content == skill.content:
+        return _confirm_skill(repository, name, stored_skill, skill)
     twins = repository.twins(skill)
-    newer = next((twin for twin in twins if twin.ordered_at > skill.ordered_at), None)
-    if newer is not None and current is None:
-        confirmed = _confirm_skill(repository, name, newer, skill)
-        return confirmed.model_copy(update={"reason": f"the same as {newer.name}, which was observed later"})
-    if current is not None:
-        skill = revise_skill(current, skill, digest=repository.digest(current))
+    newer_twin = next((twin for twin in twins if twin.ordered_at > skill.ordered_at), None)
+    if newer_twin is not None and stored_skill is None:
+        confirmation = _confirm_skill(repository, name, newer_twin, skill)
+        return confirmation.model_copy(update={"reason": f"the same as {newer_twin.name}, which was observed later"})
+    if stored_skill is not None:
+        skill = revise_skill(stored_skill, skill, digest=repository.digest(stored_skill))
     reason = judgement.reason
-    for twin in twins if newer is None else ():
+    for twin in twins if newer_twin is None else ():
         skill = merge_skills(skill, twin, digest=repository.digest(twin))
         repository.put(retire_skill(twin, by=name), JournalAction.MERGE)
         reason = f"it supersedes {', '.join(one.name for one in twins)}, which says the same thing"
     if reason and not skill.enabled:
         reason += "; it is disabled, as the replaced one was"
     repository.put(skill, JournalAction.WRITE)
-    return _skill_decision(name, name, WriteOutcome.STORED if current is None else WriteOutcome.UPDATED, reason)
+    return _skill_decision(name, name, WriteOutcome.STORED if stored_skill is None else WriteOutcome.UPDATED, reason)
 
 
 def _confirm_skill(repository: SkillRepository, name: str, current: skills.Skill, skill: skills.Skill) -> WriteDecision:
@@ -230,14 +232,14 @@ async def record_reuse(
         repository = await read_skills(ctx, scope.space, record, unique_names)
         all_skills = tuple(skill for skill in repository)
         for skill in all_skills:
-            learned = with_outcome(skill, outcome, at=ctx.clock.now(), note=note)
-            repository.put(learned, JournalAction.MAINTENANCE)
-        recorded = tuple(skill.name for skill in all_skills)
+            updated_skill = with_outcome(skill, outcome, at=ctx.clock.now(), note=note)
+            repository.put(updated_skill, JournalAction.MAINTENANCE)
+        recorded_names = tuple(skill.name for skill in all_skills)
         report = RuntimeSkillReuseReport(
             space=scope.space,
             changed=bool(all_skills),
-            recorded=recorded,
-            unknown=tuple(name for name in unique_names if name not in recorded),
+            recorded=recorded_names,
+            unknown=tuple(name for name in unique_names if name not in recorded_names),
         )
         return SettledChanges(report, repository.changes)
 
@@ -262,7 +264,7 @@ async def _touch_skills(
     repository = await read_skills(ctx, scope.space, record, names)
     now = ctx.clock.now()
     for skill in tuple(repository):
-        updated_skill = touch_skill(skill, at=now)
-        if updated_skill is not skill:
-            repository.put(updated_skill, JournalAction.MAINTENANCE)
+        touched_skill = touch_skill(skill, at=now)
+        if touched_skill is not skill:
+            repository.put(touched_skill, JournalAction.MAINTENANCE)
     return SettledChanges(None, repository.changes)
