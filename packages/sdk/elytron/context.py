@@ -67,9 +67,9 @@ class RuntimeModels:
 class JobBlocked(Exception):
     """A job that cannot run now, which is no failure: it is blocked until then."""
 
-    def __init__(self, until: Instant, reason: str, /) -> None:
+    def __init__(self, blocked_until: Instant, reason: str, /) -> None:
         super().__init__(reason)
-        self.until = until
+        self.until = blocked_until
         self.reason = reason
 
 

@@ -173,7 +173,7 @@ def _text_fields(kind: type[Value]) -> tuple[str, ...]:
         for name, field in kind.model_fields.items()
         if name not in OPAQUE
         and name not in VERIFIED
-        and not any(isinstance(mark, OpaqueId) for mark in field.metadata)
+        and not any(isinstance(annotation, OpaqueId) for annotation in field.metadata)
     )
 
 
@@ -243,25 +243,28 @@ def _scrub_json_value(value: object, findings: _FoundSecrets) -> object:
 def _require_room(items: Sequence[OpaqueItem]) -> None:
     """Raise LimitExceeded for items that their marks have made larger than a turn may hold."""
     body_sizes = [len(item.body.encode()) for item in items]
-    for size, limit in ((max(body_sizes), limits.OPAQUE_ITEM_BYTES), (sum(body_sizes), limits.OPAQUE_ITEMS_BYTES)):
-        if size > limit:
-            raise LimitExceeded(what="bytes of redacted items", limit=limit, found=size)
+    for byte_count, limit in (
+        (max(body_sizes), limits.OPAQUE_ITEM_BYTES),
+        (sum(body_sizes), limits.OPAQUE_ITEMS_BYTES),
+    ):
+        if byte_count > limit:
+            raise LimitExceeded(what="bytes of redacted items", limit=limit, found=byte_count)
 
 
-def _scrub_part(part: object, findings: _FoundSecrets, own: OwnOutput, name: str) -> object:
-    if type(part) is str:  # an enum's member is one of a closed set
-        findings.longest = max(findings.longest, len(part))
-        return _scrub_label(part, findings, own, name)
-    if isinstance(part, Message):
-        return _scrub_message(part, findings)
-    if isinstance(part, Value):
-        return _scrub_value(part, findings, own)
-    if isinstance(part, list):
-        values = cast("list[object]", part)
+def _scrub_part(field_value: object, findings: _FoundSecrets, own: OwnOutput, name: str) -> object:
+    if type(field_value) is str:  # an enum's member is one of a closed set
+        findings.longest = max(findings.longest, len(field_value))
+        return _scrub_label(field_value, findings, own, name)
+    if isinstance(field_value, Message):
+        return _scrub_message(field_value, findings)
+    if isinstance(field_value, Value):
+        return _scrub_value(field_value, findings, own)
+    if isinstance(field_value, list):
+        values = cast("list[object]", field_value)
         scrubbed_values = [_scrub_part(value, findings, own, name) for value in values]
         return scrubbed_values if scrubbed_values != values else values
-    if isinstance(part, tuple):
-        items = cast("tuple[object, ...]", part)
+    if isinstance(field_value, tuple):
+        items = cast("tuple[object, ...]", field_value)
         scrubbed_items = tuple(_scrub_part(item, findings, own, name) for item in items)
         return (
             scrubbed_items
@@ -271,7 +274,11 @@ def _scrub_part(part: object, findings: _FoundSecrets, own: OwnOutput, name: str
             )
             else items
         )
-    return _scrub_labels(cast("dict[object, object]", part), findings, own, name) if isinstance(part, dict) else part
+    return (
+        _scrub_labels(cast("dict[object, object]", field_value), findings, own, name)
+        if isinstance(field_value, dict)
+        else field_value
+    )
 
 
 def _scrub_labels(

@@ -257,9 +257,13 @@ def private_of(
 def work_of(documents: ConversationDocuments, request: MemoryProjectionRequest, /, *, now: Instant) -> ConversationWork:
     """Return the state of a conversation: its work, its summary, and up to three of its capsules."""
     items: list[LabelledItem] = []
-    state, summary = documents.state, documents.summary
-    if state is not None and wants_plane(request.filters, RecallPlane.EXECUTION):
-        items.append(LabelledItem(id=state.id, label=f"work, {state.status.value}", text=state.text))
+    execution_state, summary = documents.state, documents.summary
+    if execution_state is not None and wants_plane(request.filters, RecallPlane.EXECUTION):
+        items.append(
+            LabelledItem(
+                id=execution_state.id, label=f"work, {execution_state.status.value}", text=execution_state.text
+            )
+        )
     if summary is not None and wants_plane(request.filters, RecallPlane.SUMMARY):
         items.append(LabelledItem(id=summary.id, label="so far", text=summary.text))
     has_work = bool(items) and items[0].label != "so far"
@@ -285,10 +289,10 @@ def _selected_capsules(
     remaining_chars = limits.CAPSULE_BLOCK_CHARS
     fitting: list[continuity.ContinuityCapsule] = []
     for capsule in capsule_policy.select_capsules(capsules, query, now=now):
-        size = len(capsule.topic) + len(capsule.text)
-        if size <= remaining_chars:
+        capsule_chars = len(capsule.topic) + len(capsule.text)
+        if capsule_chars <= remaining_chars:
             fitting.append(capsule)
-            remaining_chars -= size
+            remaining_chars -= capsule_chars
     return fitting
 
 

@@ -147,22 +147,22 @@ class ReportClipper:
 
     clips: list[ReportClip] = field(default_factory=list[ReportClip])
 
-    def limit(self, what: str, items: Sequence[T], most: int, /) -> tuple[T, ...]:
+    def limit(self, what: str, items: Sequence[T], items_max: int, /) -> tuple[T, ...]:
         """Return as many of `items` as the product's own limit allows."""
-        return self._cut(what, items, most, ClipReason.LIMIT)
+        return self._cut(what, items, items_max, ClipReason.LIMIT)
 
-    def profile(self, what: str, items: Sequence[T], most: int, /) -> tuple[T, ...]:
+    def profile(self, what: str, items: Sequence[T], items_max: int, /) -> tuple[T, ...]:
         """Return as many of `items` as the profile's budget allows."""
-        return self._cut(what, items, most, ClipReason.PROFILE)
+        return self._cut(what, items, items_max, ClipReason.PROFILE)
 
     @property
     def is_by_profile(self) -> bool:
         return any(clip.reason is ClipReason.PROFILE for clip in self.clips)
 
-    def _cut(self, what: str, items: Sequence[T], most: int, reason: ClipReason) -> tuple[T, ...]:
-        if len(items) > most:
-            self.clips.append(ReportClip(what=what, reason=reason, limit=most, dropped=len(items) - most))
-        return tuple(items[:most])
+    def _cut(self, what: str, items: Sequence[T], items_max: int, reason: ClipReason) -> tuple[T, ...]:
+        if len(items) > items_max:
+            self.clips.append(ReportClip(what=what, reason=reason, limit=items_max, dropped=len(items) - items_max))
+        return tuple(items[:items_max])
 
 
 NOT_THERE: Final = "it cites a message that does not exist"
@@ -184,12 +184,12 @@ async def cited_messages(
 ) -> dict[str, candidates.CitedSource | None]:
     """Return the message at each citation in the form of one of our messages, None if there is none."""
     transcript_citations = [name for name in citations if cites_transcript(name)]
-    places = {name: place for name in transcript_citations if (place := cited_turn(name)) is not None}
-    refs = [DocumentRef(transcript.TURNS, turn) for turn, _ in places.values()]
+    cited_places = {name: cited_place for name in transcript_citations if (cited_place := cited_turn(name)) is not None}
+    refs = [DocumentRef(transcript.TURNS, turn) for turn, _ in cited_places.values()]
     turns = await values_at(ctx.store, space, refs, transcript.Turn)
     return dict.fromkeys(transcript_citations) | {
         name: _cited_part(turns.get(DocumentRef(transcript.TURNS, turn_id)), part or 0)
-        for name, (turn_id, part) in places.items()
+        for name, (turn_id, part) in cited_places.items()
     }
 
 
@@ -244,9 +244,9 @@ def _item_citations(item: Value) -> tuple[str, ...]:
     return item.provenance if isinstance(item, CapsuleDraft) else getattr(item, "citations", ())
 
 
-def _citation_flaw(item: Value, cited: dict[str, candidates.CitedSource | None]) -> str:
+def _citation_flaw(item: Value, sources_by_name: dict[str, candidates.CitedSource | None]) -> str:
     """Return what is wrong with an item's citations; empty if nothing is."""
-    cited_sources = [cited[name] for name in _item_citations(item) if name in cited]
+    cited_sources = [sources_by_name[name] for name in _item_citations(item) if name in sources_by_name]
     if None in cited_sources:
         return NOT_THERE
     if not isinstance(item, FactDraft) or item.authority in _MACHINES or len(cited_sources) < len(item.citations):

@@ -132,10 +132,10 @@ class _CallArguments:
     def __init__(self, method: Callable[..., Any]) -> None:
         # Without the name of its class, which means nothing to the caller: Python shows it in errors.
         method.__qualname__ = self._name = method.__name__
-        code = method.__code__
-        count = code.co_argcount + code.co_kwonlyargcount
-        self._names = code.co_varnames[1 : code.co_argcount]
-        self._keywords = frozenset(code.co_varnames[code.co_posonlyargcount : count]) - {"self"}
+        method_code = method.__code__
+        count = method_code.co_argcount + method_code.co_kwonlyargcount
+        self._names = method_code.co_varnames[1 : method_code.co_argcount]
+        self._keywords = frozenset(method_code.co_varnames[method_code.co_posonlyargcount : count]) - {"self"}
 
     def request_of(
         self, args: Sequence[object], kwargs: Mapping[str, object], kind: type[AnyRequestT] | None
@@ -330,9 +330,9 @@ def transcript_of(
     try:
         turns = tuple(
             _message_draft(message, tag_labels, fields)
-            for number, item in enumerate(message_items)
+            for item_index, item in enumerate(message_items)
             if not similarity.is_blank(
-                (message := _numbered_message(number, item, speaker, said_at, only=is_only_message)).text
+                (message := _numbered_message(item_index, item, speaker, said_at, only=is_only_message)).text
             )
         )
         if not turns:
@@ -481,7 +481,7 @@ def _plain_message(item: object) -> _Plain:
     return {"role": role, "content": getattr(item, "content", None), "name": getattr(item, "name", None)}
 
 
-def _numbered_message(number: int, item: _Plain, speaker: str | None, at: Instant | None, *, only: bool) -> Message:
+def _numbered_message(item_index: int, item: _Plain, speaker: str | None, at: Instant | None, *, only: bool) -> Message:
     if isinstance(item, str):
         return Message(text=item, speaker=speaker, at=at)
     if isinstance(item, Message):
@@ -491,11 +491,13 @@ def _numbered_message(number: int, item: _Plain, speaker: str | None, at: Instan
     has_content = "content" in item or "tool_calls" in item or "function_call" in item
     if item.keys() - _FIELDS - _BESIDE or not has_content:
         problem = "accepts role, content, name and timestamp, and requires content"
-        raise InvalidInput(field=f"messages.{number}", problem=problem)
-    said_at = given_instant(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
-    role = message_shape.named_role(item.get("role", EvidenceRole.USER), what=f"messages.{number}.role")
+        raise InvalidInput(field=f"messages.{item_index}", problem=problem)
+    said_at = (
+        given_instant(item["timestamp"], field=f"messages.{item_index}.timestamp") if item.get("timestamp") else at
+    )
+    role = message_shape.named_role(item.get("role", EvidenceRole.USER), what=f"messages.{item_index}.role")
     speaker_name = item.get("name") or (speaker if only or role is EvidenceRole.USER else None)
-    text = _content_words(item.get("content"), field=f"messages.{number}.content")
+    text = _content_words(item.get("content"), field=f"messages.{item_index}.content")
     return Message(role=role, text=text, speaker=speaker_name, at=said_at)
 
 
@@ -523,9 +525,9 @@ def _content_words(content: object, *, field: str) -> str:
     raise InvalidInput(field=field, problem="must be a text or a list of content parts")
 
 
-def _part_text(part: object) -> str:
-    if isinstance(part, str):
-        return part
-    is_mapping = isinstance(part, Mapping)
-    text = cast("Mapping[str, object]", part).get("text") if is_mapping else getattr(part, "text", None)
+def _part_text(content_part: object) -> str:
+    if isinstance(content_part, str):
+        return content_part
+    is_mapping = isinstance(content_part, Mapping)
+    text = cast("Mapping[str, object]", content_part).get("text") if is_mapping else getattr(content_part, "text", None)
     return text if isinstance(text, str) else ""

@@ -45,12 +45,12 @@ class FlatRequest(Request):
 
     space: Space | None = None
 
-    def scope_of(self, own_scope: Scope | None, /, *, conversation: str | None = None) -> Scope | None:
-        """Return the requested scope, or the caller's `own_scope`; None leaves it to the caller's key."""
+    def scope_of(self, caller_scope: Scope | None, /, *, conversation: str | None = None) -> Scope | None:
+        """Return the requested scope, or the caller's `caller_scope`; None leaves it to the caller's key."""
         if self.space is None and conversation is None:
             return None
-        is_own_space = own_scope is not None and self.space in {None, own_scope.space}
-        default_scope = own_scope if is_own_space else Scope(space=self.space) if self.space is not None else None
+        is_own_space = caller_scope is not None and self.space in {None, caller_scope.space}
+        default_scope = caller_scope if is_own_space else Scope(space=self.space) if self.space is not None else None
         return calls.scope_of(default_scope, conversation=conversation)
 
 

@@ -103,7 +103,9 @@ class LineTool:
 
 
 def _brief_field(field: JsonSchema) -> JsonSchema:
-    value_form = next((form for form in field.get("anyOf", ()) if form.get("type") != "null"), field)
+    value_form = next(
+        (schema_form for schema_form in field.get("anyOf", ()) if schema_form.get("type") != "null"), field
+    )
     brief_schema = {name: value_form[name] for name in ("type", "minimum", "maximum", "default") if name in value_form}
     return brief_schema | {"items": {"type": "string"}} if brief_schema["type"] == "array" else brief_schema
 

@@ -217,8 +217,8 @@ def _nested_items(name: str, value: Any) -> list[Nested]:
     return [cast("Nested", item) for item in items]
 
 
-def _all_groups(parts: Iterable[list[_Group]]) -> list[_Group]:
-    return _bound_groups(group for part in parts for group in part)
+def _all_groups(group_lists: Iterable[list[_Group]]) -> list[_Group]:
+    return _bound_groups(group for part in group_lists for group in part)
 
 
 def _any_groups(alternatives: list[list[_Group]]) -> list[_Group]:

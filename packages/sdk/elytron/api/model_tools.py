@@ -66,13 +66,13 @@ class ToolDescriptions(Sequence[JsonSchema]):
         return len(self._descriptions)
 
     @overload
-    def __getitem__(self, place: int, /) -> JsonSchema: ...
+    def __getitem__(self, index: int, /) -> JsonSchema: ...
 
     @overload
-    def __getitem__(self, place: slice, /) -> Sequence[JsonSchema]: ...
+    def __getitem__(self, index: slice, /) -> Sequence[JsonSchema]: ...
 
-    def __getitem__(self, place: int | slice, /) -> JsonSchema | Sequence[JsonSchema]:
-        return self._descriptions[place]
+    def __getitem__(self, index: int | slice, /) -> JsonSchema | Sequence[JsonSchema]:
+        return self._descriptions[index]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} for {self.framework.value}: {', '.join(self._tools)}>"

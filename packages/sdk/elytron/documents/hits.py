@@ -158,7 +158,7 @@ def with_newer(
     return (*(hit.model_copy(update={"score": position.score}) for hit, position in hits_with_scores), *hits[WINDOW:])
 
 
-def _speaker_told(hit: RecallHit, places: Mapping[str, int]) -> BestMessage | None:
+def _speaker_told(hit: RecallHit, places_by_id: Mapping[str, int]) -> BestMessage | None:
     coverage = hit.signals.get("coverage", 0.0)
     if (
         coverage < SHARED_COVERAGE
@@ -167,7 +167,7 @@ def _speaker_told(hit: RecallHit, places: Mapping[str, int]) -> BestMessage | No
         or hit.at is None
     ):
         return None
-    return BestMessage(hit.speaker, hit.role, places[hit.id], coverage, hit.text)
+    return BestMessage(hit.speaker, hit.role, places_by_id[hit.id], coverage, hit.text)
 
 
 _SEARCH_FIELDS = {"query", "filters", "diversity", "min_score", "extent", "recall_gate"}

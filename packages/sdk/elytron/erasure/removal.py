@@ -479,8 +479,8 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) 
     changes = ChangeSet(plan.record)
     for ref, (value, revision) in plan.changes.items():
         changes.put(ref, value, expects=revision, action=JournalAction.DELETE)
-    for ref, (mark, revision) in plan.marks.items():
-        changes.put(ref, mark, expects=revision, action=None)
+    for ref, (erased_import, revision) in plan.marks.items():
+        changes.put(ref, erased_import, expects=revision, action=None)
     _, requires, _ = opening_changes(plan.record, is_new=False)
     # Only cut documents leave entries; shortened lists would fill a bounded journal.
     entries = [each if each.ref in plan.sources else EntryDraft(each.action, each.ref) for each in changes.entries]
@@ -567,8 +567,8 @@ async def _resting_on(
     removals: dict[str, None] = {}
     async for document in store.scan_documents(ctx.store, scope.space, transcript.TURNS):
         turn = transcript.Turn.from_bytes(document.body)
-        parts = (part for part in parts_through(turn, origin) if part not in turn.erased)
-        removals |= dict.fromkeys(transcript.message_id(TurnId(document.ref.key), part) for part in parts)
+        unerased_parts = (part for part in parts_through(turn, origin) if part not in turn.erased)
+        removals |= dict.fromkeys(transcript.message_id(TurnId(document.ref.key), part) for part in unerased_parts)
     dependants = [one async for one in space_dependants(ctx, scope.space)]
     citations_of = {one.id: one.citations for one in dependants if one.is_belief}
     derivations = [one for one in dependants if not one.is_belief]
@@ -580,7 +580,9 @@ async def _resting_on(
     while True:
         erased_names = removals.keys() | {origin.name}
         dependent_ids = [
-            one for one, cited in citations_of.items() if one not in removals and cited and cited <= erased_names
+            one
+            for one, citations in citations_of.items()
+            if one not in removals and citations and citations <= erased_names
         ]
         # A memory that was partly derived from erased messages may repeat them, and can be derived again.
         dependent_ids += [one.id for one in derivations if one.id not in removals and one.rests_on(removals.keys())]
@@ -588,7 +590,9 @@ async def _resting_on(
             # A belief may cite a whole turn instead of its message.
             all_names = erased_names | {one.partition("#")[0] for one in removals}
             citing_ids = tuple(
-                one for one, cited in citations_of.items() if one not in removals and not cited.isdisjoint(all_names)
+                one
+                for one, citations in citations_of.items()
+                if one not in removals and not citations.isdisjoint(all_names)
             )
             return tuple(removals), citing_ids
         removals |= dict.fromkeys(dependent_ids)

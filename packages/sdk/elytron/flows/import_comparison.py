@@ -25,13 +25,13 @@ def sample_messages(messages: Iterable[ImportedMessage], /) -> list[TurnDraft]:
     middle_turns: list[TurnDraft] = []
     last_turns: deque[TurnDraft] = deque(maxlen=_EDGE)
     sampling_step = 1
-    for number, message in enumerate(
+    for message_index, message in enumerate(
         message for message in messages if len(message.turn.messages[0].text) <= _SAMPLE_CHARS
     ):
         if len(first_turns) < _EDGE:
             first_turns.append(message.turn)
             continue
-        if len(last_turns) == _EDGE and number % sampling_step == 0:
+        if len(last_turns) == _EDGE and message_index % sampling_step == 0:
             middle_turns.append(last_turns[0])
             if len(middle_turns) > _BETWEEN:
                 middle_turns, sampling_step = middle_turns[::2], sampling_step * 2

@@ -81,7 +81,9 @@ async def run_maintenance(ctx: OperationContext, request: MemoryMaintainRequest,
     refusal = maintenance.maintenance_refusal(request.mode_input)
     record = await ctx.spaces.find(scope.space)
     if refusal is not None or record is None:
-        skipped_outcomes = tuple(skipped_outcome(of, "nothing_kept") for of in MaintenancePass if of in request.passes)
+        skipped_outcomes = tuple(
+            skipped_outcome(pass_kind, "nothing_kept") for pass_kind in MaintenancePass if pass_kind in request.passes
+        )
         return report.model_copy(update={"refused": refusal, "passes": () if refusal is not None else skipped_outcomes})
     asks_model = uses_model(request.extraction) and ctx.models.language is not None
     turn_numbers, has_more = await unseen_turns(ctx, scope, record, most=request.turns_max, asks=asks_model)
@@ -123,34 +125,38 @@ def uses_model(extraction: ExtractionMethod, /) -> bool:
     return extraction in {ExtractionMethod.AUTO, ExtractionMethod.MODEL}
 
 
-async def _run_parts(work: PassWork, request: MemoryMaintainRequest) -> tuple[tuple[PassOutcome, ...], JobId | None]:
+async def _run_parts(
+    pass_work: PassWork, request: MemoryMaintainRequest
+) -> tuple[tuple[PassOutcome, ...], JobId | None]:
     """Run each part independently: one blocked by the model does not delay those that need none."""
     outcomes: list[PassOutcome] = []
     job: JobId | None = None
     for pass_kind in MaintenancePass:
         if pass_kind not in request.passes:
             continue
-        spent_before = work.spent
+        spent_before = pass_work.spent
         try:
-            outcome = await PASSES[pass_kind](work)
+            outcome = await PASSES[pass_kind](pass_work)
         except (BudgetReached, ModelError) as error:
             reason = error.key if isinstance(error, ModelError) else BUDGET_REACHED
-            job = job or await _put_off(work)
+            job = job or await _put_off(pass_work)
             status = PassStatus.QUEUED if job is not None else PassStatus.FAILED
             outcome = PassOutcome(of=pass_kind, status=status, reason=reason)
-        outcomes.append(outcome.model_copy(update={"spent": work.spent.minus(spent_before)}))
+        outcomes.append(outcome.model_copy(update={"spent": pass_work.spent.minus(spent_before)}))
     return tuple(outcomes), job
 
 
-async def _put_off(work: PassWork) -> JobId | None:
+async def _put_off(pass_work: PassWork) -> JobId | None:
     """Queue the turns of an unfinished run; None if there are none, or no room."""
-    if not work.turns:
+    if not pass_work.turns:
         return None
-    queued_job = await enqueue_turns(work.ctx, work.scope, [turn.turn.sequence for turn in work.turns])
+    queued_job = await enqueue_turns(pass_work.ctx, pass_work.scope, [turn.turn.sequence for turn in pass_work.turns])
     if queued_job is not None and not queued_job.job.state.is_active:
         # A job over the same turns ended before without them: it is resumed.
-        now = work.ctx.clock.now()
-        queued_job = await move_job(work.ctx, work.space, queued_job.id, lambda job: job_states.retry_job(job, at=now))
+        now = pass_work.ctx.clock.now()
+        queued_job = await move_job(
+            pass_work.ctx, pass_work.space, queued_job.id, lambda job: job_states.retry_job(job, at=now)
+        )
     return queued_job.id if queued_job is not None else None
 
 
@@ -166,7 +172,7 @@ async def unseen_turns(
         return [], False
     progress = await read_maintained(ctx, scope, record)
     unseen_numbers = (
-        number for number in range(progress.through + 1, head[0].next_sequence) if not progress.has(number)
+        sequence for sequence in range(progress.through + 1, head[0].next_sequence) if not progress.has(sequence)
     )
     turn_numbers = list(islice(merge(progress.waiting() if asks else (), unseen_numbers), most + 1))
     return turn_numbers[:most], len(turn_numbers) > most
@@ -278,14 +284,14 @@ async def work_off(
 
 
 async def _model_cost(
-    ctx: OperationContext, scope: Scope, record: SpaceRecord, numbers: list[int], /
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, turn_numbers: list[int], /
 ) -> tuple[int, int]:
     """Return the maximum number of model calls for these turns, and an estimate of the tokens read."""
-    round_count = -(-len(numbers) // limits.MAINTAIN_TURNS)
+    round_count = -(-len(turn_numbers) // limits.MAINTAIN_TURNS)
     calls, tokens = round_count * CALLS_A_ROUND, 0
     # Pages overlap by one: a turn is judged with the one that follows it, and `calls` is an upper bound.
-    for start in range(0, len(numbers), limits.SCAN_MAX - 1):
-        page = numbers[start : start + limits.SCAN_MAX]
+    for start in range(0, len(turn_numbers), limits.SCAN_MAX - 1):
+        page = turn_numbers[start : start + limits.SCAN_MAX]
         turns = [stored_turn.turn for stored_turn in await read_turns(ctx, scope, record, page)]
         for turn, next_turn in zip(turns, [*turns[1:], None], strict=True):
             if model_facts.gate_for_model(turn, is_pressed=False, following=next_turn) is model_facts.ReadingGate.OPEN:
@@ -296,20 +302,22 @@ async def _model_cost(
     return calls, tokens
 
 
-def _add_backlog(report: BacklogReport, step: MemoryMaintenanceReport) -> BacklogReport:
+def _add_backlog(report: BacklogReport, step_report: MemoryMaintenanceReport) -> BacklogReport:
     decisions = dict(report.decisions)
-    for decision in step.decisions:
+    for decision in step_report.decisions:
         decisions[decision.outcome.value] = decisions.get(decision.outcome.value, 0) + 1
     stop_reasons = (
-        outcome.reason for outcome in step.passes if outcome.status in {PassStatus.FAILED, PassStatus.QUEUED}
+        outcome.reason for outcome in step_report.passes if outcome.status in {PassStatus.FAILED, PassStatus.QUEUED}
     )
     return report.model_copy(
         update={
-            "turns": report.turns + step.turns,
+            "turns": report.turns + step_report.turns,
             "decisions": decisions,
-            "stopped": step.refused.value if step.refused is not None else next(filter(None, stop_reasons), ""),
-            "changed": report.changed or step.changed,
-            "spent": report.spent.plus(step.spent),
+            "stopped": step_report.refused.value
+            if step_report.refused is not None
+            else next(filter(None, stop_reasons), ""),
+            "changed": report.changed or step_report.changed,
+            "spent": report.spent.plus(step_report.spent),
         }
     )
 
@@ -383,26 +391,26 @@ async def finalize_turn(
     )
 
 
-def _commit_status(committed: MemoryTranscriptCommitReport) -> CommitStatus:
-    if not committed.committed:
+def _commit_status(commit_report: MemoryTranscriptCommitReport) -> CommitStatus:
+    if not commit_report.committed:
         return CommitStatus.NOT_EVIDENCE
-    return CommitStatus.DUPLICATE if committed.duplicated else CommitStatus.COMMITTED
+    return CommitStatus.DUPLICATE if commit_report.duplicated else CommitStatus.COMMITTED
 
 
 async def _maintain_turn(
     ctx: OperationContext,
     scope: Scope,
     request: MemoryFinalizeTurnRequest,
-    committed: MemoryTranscriptCommitReport,
+    commit_report: MemoryTranscriptCommitReport,
     extracted: PassOutcome | None,
 ) -> tuple[tuple[PassOutcome, ...], tuple[WriteDecision, ...], JobId | None]:
     record = await ctx.spaces.find(scope.space)
     if record is None:
         raise NotFound(what="space", name=scope.space, way_out="it was erased after the turn was committed to it")
     # A turn that its own commit has read and marked is not read again.
-    turns = await read_turns(ctx, scope, record, (committed.sequence,)) if extracted is None else ()
+    turns = await read_turns(ctx, scope, record, (commit_report.sequence,)) if extracted is None else ()
     needs_model = extracted is None and _needs_model(ctx, request, [turn.turn for turn in turns])
-    work = PassWork(
+    pass_work = PassWork(
         ctx=ctx,
         scope=scope,
         record=record,
@@ -411,13 +419,15 @@ async def _maintain_turn(
         reuse=request.reuse,
         pressure=request.mode_input.pressure,
     )
-    queued_job = await enqueue_turns(ctx, scope, (committed.sequence,)) if needs_model else None
+    queued_job = await enqueue_turns(ctx, scope, (commit_report.sequence,)) if needs_model else None
     if queued_job is not None and ctx.models.language is not None:
-        await _take_up(work)
+        await _take_up(pass_work)
     reuse_outcome = (
-        await note_reuse(work) if committed.changed else skipped_outcome(MaintenancePass.SKILL_REUSE, "duplicate")
+        await note_reuse(pass_work)
+        if commit_report.changed
+        else skipped_outcome(MaintenancePass.SKILL_REUSE, "duplicate")
     )
-    extracted = extracted or await extract_facts(work)
+    extracted = extracted or await extract_facts(pass_work)
     own_outcomes = {MaintenancePass.SKILL_REUSE: reuse_outcome}
     if not needs_model:
         own_outcomes[MaintenancePass.EXTRACTION] = extracted
@@ -426,7 +436,7 @@ async def _maintain_turn(
         own_outcomes.get(pass_kind) or not_run_outcome.model_copy(update={"of": pass_kind})
         for pass_kind in MaintenancePass
     )
-    return outcomes, tuple(work.decisions), queued_job.id if queued_job is not None else None
+    return outcomes, tuple(pass_work.decisions), queued_job.id if queued_job is not None else None
 
 
 def _needs_model(ctx: OperationContext, request: MemoryFinalizeTurnRequest, turns: Sequence[Turn]) -> bool:
@@ -444,12 +454,12 @@ def _extraction_here(ctx: OperationContext, request: MemoryFinalizeTurnRequest, 
     return ExtractionMethod.OFF if _needs_model(ctx, request, (turn,)) else request.extraction
 
 
-async def _take_up(work: PassWork) -> None:
+async def _take_up(pass_work: PassWork) -> None:
     """Queue the conversation's oldest turns that wait for a model, now that there is one."""
-    progress = await read_maintained(work.ctx, work.scope, work.record)
+    progress = await read_maintained(pass_work.ctx, pass_work.scope, pass_work.record)
     waiting_turns = tuple(islice(progress.waiting(), limits.MAINTAIN_TURNS))
     if waiting_turns:
-        await enqueue_turns(work.ctx, work.scope, waiting_turns)
+        await enqueue_turns(pass_work.ctx, pass_work.scope, waiting_turns)
 
 
 def _not_run_here(*, needs_model: bool, is_queued: bool) -> PassOutcome:

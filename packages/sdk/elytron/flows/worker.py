@@ -210,10 +210,10 @@ def _failed_ending(ctx: OperationContext, error: str, *, retryable: bool) -> _En
     )
 
 
-async def _keep_cost(ctx: OperationContext, lease: _HeldJob, spent: ModelUsage) -> None:
-    if spent != NOTHING:
+async def _keep_cost(ctx: OperationContext, lease: _HeldJob, model_usage: ModelUsage) -> None:
+    if model_usage != NOTHING:
         with suppress(LeaseLost):
-            await _change_job(ctx, lease, lambda job: job.model_copy(update={"spent": job.spent.plus(spent)}))
+            await _change_job(ctx, lease, lambda job: job.model_copy(update={"spent": job.spent.plus(model_usage)}))
 
 
 async def _change_job(ctx: OperationContext, lease: _HeldJob, change: Callable[[Job], Job]) -> KnownJob:

@@ -152,14 +152,14 @@ class CheckpointPolicy(StrEnum):
     AT_THE_END = "at_the_end"
 
 
-def is_due(grown: int, /, *, units: int) -> bool:
-    """Return whether an open index of `units`, `grown` by a number of entries, is to be stored while it is used."""
-    return grown >= max(ASIDE_LEAST, units // ASIDE_UNITS)
+def is_due(grown_bytes: int, /, *, units: int) -> bool:
+    """Return whether an open index of `units`, `grown_bytes` by a number of entries, is to be stored while in use."""
+    return grown_bytes >= max(ASIDE_LEAST, units // ASIDE_UNITS)
 
 
-def is_worth_it(grown: int, /) -> bool:
+def is_worth_it(grown_bytes: int, /) -> bool:
     """Return whether a dropped index is stored first."""
-    return grown >= WORTH_STORING
+    return grown_bytes >= WORTH_STORING
 
 
 Progress = Callable[[int, int], None]

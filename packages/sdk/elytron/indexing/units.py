@@ -73,16 +73,16 @@ def units_of_value(ref: DocumentRef, value: Value, /) -> tuple[SearchUnit, ...]:
 
 
 def value_change(
-    ref: DocumentRef, value: Value | None, sequence: int, beside: Mapping[DocumentRef, Value], /
+    ref: DocumentRef, value: Value | None, sequence: int, values_read: Mapping[DocumentRef, Value], /
 ) -> DocumentChange:
     """Return the index change for a document that the journal mentions at `sequence`; None as a value means it is gone.
 
-    `beside` has the fact that it replaces, if any.
+    `values_read` has the fact that it replaces, if any.
     """
     if value is None:
         return DocumentChange(ref)
     origin = replaced_fact(value)
-    replaced_value = beside.get(origin) if origin is not None else None
+    replaced_value = values_read.get(origin) if origin is not None else None
     is_correction = (
         isinstance(replaced_value, Fact)
         and replaced_value.state is facts.FactState.CORRECTED
@@ -126,11 +126,11 @@ def embedded_text(unit: SearchUnit, /) -> str:
     return _text_to_embed(unit.speaker if unit.plane == RecallPlane.TRANSCRIPT else unit.title, unit.text)
 
 
-def embedded_passages(unit: SearchUnit, most: int, /) -> tuple[str, ...]:
-    """Return the passages embedded in addition to `unit` itself: up to `most`, none unless it is a message."""
-    if unit.plane != RecallPlane.TRANSCRIPT or most < 2:
+def embedded_passages(unit: SearchUnit, passages_max: int, /) -> tuple[str, ...]:
+    """Return the passages embedded in addition to `unit` itself: up to `passages_max`, none unless it is a message."""
+    if unit.plane != RecallPlane.TRANSCRIPT or passages_max < 2:
         return ()
-    text_pieces = pieces_of(unit.text[: limits.EMBED_TEXT_CHARS], min(most, limits.EMBED_PASSAGES))
+    text_pieces = pieces_of(unit.text[: limits.EMBED_TEXT_CHARS], min(passages_max, limits.EMBED_PASSAGES))
     return tuple(_text_to_embed(unit.speaker, piece) for piece in text_pieces)
 
 
@@ -281,24 +281,26 @@ def _kept_units(ref: DocumentRef, value: Value) -> tuple[SearchUnit, ...]:
     return (unit,)
 
 
-def embedded_of(source: DocumentRef, model_tag: str, document: Document | None, /) -> EmbeddedDocument:
-    """Return the vectors in `document` for the units of `source`; none if it is gone."""
+def embedded_of(memory_ref: DocumentRef, model_tag: str, document: Document | None, /) -> EmbeddedDocument:
+    """Return the vectors in `document` for the units of `memory_ref`; none if it is gone."""
     if document is None:
-        return EmbeddedDocument(source, model_tag, {})
-    return embedded_of_value(source, model_tag, embedding.VectorSet.from_bytes(document.body))
+        return EmbeddedDocument(memory_ref, model_tag, {})
+    return embedded_of_value(memory_ref, model_tag, embedding.VectorSet.from_bytes(document.body))
 
 
-def embedded_of_value(source: DocumentRef, model_tag: str, value: embedding.VectorSet, /) -> EmbeddedDocument:
+def embedded_of_value(memory_ref: DocumentRef, model_tag: str, value: embedding.VectorSet, /) -> EmbeddedDocument:
     """Return the vectors of `value` in the index's form."""
     vector_struct = struct.Struct(f"<{value.dimensions}f")
     return EmbeddedDocument(
-        source, model_tag, {check: vector_struct.pack(*vector) for check, vector in value.floats().items()}
+        memory_ref,
+        model_tag,
+        {text_digest: vector_struct.pack(*vector) for text_digest, vector in value.floats().items()},
     )
 
 
-def namespace_tag(parts: Sequence[str], /) -> str:
+def namespace_tag(namespace: Sequence[str], /) -> str:
     """Return the index's tag for the records of a namespace, and those below it."""
-    return json.dumps(parts)
+    return json.dumps(namespace)
 
 
 INDEXED: dict[str, type[Value]] = {
@@ -394,14 +396,14 @@ _COLLECTIONS = {digits: name for name, digits in _KINDS.items()}
 assert len(_COLLECTIONS) == len(_KINDS)
 
 
-def vectors_prefix(source: DocumentRef, /) -> str:
-    """Return the key prefix of all vectors of the document `source`."""
-    return f"{_KINDS[source.collection]}.{source.key}."
+def vectors_prefix(memory_ref: DocumentRef, /) -> str:
+    """Return the key prefix of all vectors of the document `memory_ref`."""
+    return f"{_KINDS[memory_ref.collection]}.{memory_ref.key}."
 
 
-def vectors_ref(source: DocumentRef, model_tag: str, /) -> DocumentRef:
-    """Return the ref of the vectors of the document `source` by one model."""
-    return DocumentRef(VECTORS, vectors_prefix(source) + model_tag)
+def vectors_ref(memory_ref: DocumentRef, model_tag: str, /) -> DocumentRef:
+    """Return the ref of the vectors of the document `memory_ref` by one model."""
+    return DocumentRef(VECTORS, vectors_prefix(memory_ref) + model_tag)
 
 
 def source_of(ref: DocumentRef, /) -> tuple[DocumentRef, str]:
@@ -456,8 +458,8 @@ class ParseCache:
     They have words, so a space's are to be dropped with its index.
     """
 
-    def __init__(self, most: int = READINGS_KEPT, /) -> None:
-        self._most = most
+    def __init__(self, readings_max: int = READINGS_KEPT, /) -> None:
+        self._most = readings_max
         self._caches: OrderedDict[SpaceId, _DocumentCache] = OrderedDict()
         self._count = 0
         self._lists: OrderedDict[tuple[SpaceId, Hashable], tuple[Hashable, Sequence[Any]]] = OrderedDict()
@@ -481,19 +483,19 @@ class ParseCache:
         return self._keep(space, document, prepare_fact(Fact.from_bytes(document.body)))
 
     async def listed(
-        self, space: SpaceId, name: Hashable, state: Hashable, make: Callable[[], Awaitable[Sequence[ListedT]]], /
+        self, space: SpaceId, name: Hashable, list_state: Hashable, make: Callable[[], Awaitable[Sequence[ListedT]]], /
     ) -> Sequence[ListedT]:
         """Return the result of `make`, which is called again only if the list `name` was last made of another state."""
         key = space, name
         cached_list = self._lists.get(key)
-        if cached_list is not None and cached_list[0] == state:
+        if cached_list is not None and cached_list[0] == list_state:
             self._lists.move_to_end(key)
             return cached_list[1]
         forget_count = self._forgotten
         values = await make()
         # What was read before a space was forgotten may contain words that were erased since.
         if forget_count == self._forgotten and len(values) < self._most:
-            self._lists[key] = state, values
+            self._lists[key] = list_state, values
             self._lists.move_to_end(key)
             while sum(1 + len(list_values) for _, list_values in self._lists.values()) > self._most:
                 self._lists.popitem(last=False)

@@ -20,9 +20,9 @@ class BackgroundTask:
     """Runs `work` in one task, from `start` to `stop`; restarts it after an unexpected fault."""
 
     def __init__(
-        self, work: Callable[[], Coroutine[Any, Any, None]], /, *, name: str, pause_s: float = PAUSE_S
+        self, work_round: Callable[[], Coroutine[Any, Any, None]], /, *, name: str, pause_s: float = PAUSE_S
     ) -> None:
-        self._work = work
+        self._work = work_round
         self._name = name
         self._pause_s = pause_s
         self._task: asyncio.Task[None] | None = None

@@ -279,14 +279,14 @@ async def _relisted_job(
     return SettledChanges(stored_job, await _job_changes(ctx, space, queue_state, stored_job, revision))
 
 
-async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, step: Step, /) -> KnownJob:
-    """Apply `step` to the job as stored, and return the result. Raises NotFound."""
+async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, change: Step, /) -> KnownJob:
+    """Apply `change` to the job as stored, and return the result. Raises NotFound."""
 
     async def plan(record: SpaceRecord) -> SettledChanges[KnownJob]:
         job, revision = await _read_job(ctx, space, job_id)
         if job is None:
             raise NotFound(what="job", name=job_id)
-        changed_job = step(job)
+        changed_job = change(job)
         if changed_job is None:
             return SettledChanges(KnownJob(job_id, job))
         queue_state = await _read_queue(ctx, space, record)
@@ -327,11 +327,11 @@ def job_view(stored_job: KnownJob, /) -> JobView:
     )
 
 
-def _narrow_queue(queue: JobQueue, only: JobId | None) -> JobQueue:
+def _narrow_queue(queue: JobQueue, requested_id: JobId | None) -> JobQueue:
     """Return `queue` reduced to one job to choose, and those that may prevent leasing it."""
-    if only is None:
+    if requested_id is None:
         return queue
-    return JobQueue(active=tuple(job for job in queue.active if job.id == only or job.state is JobState.LEASED))
+    return JobQueue(active=tuple(job for job in queue.active if job.id == requested_id or job.state is JobState.LEASED))
 
 
 async def _read_queue(ctx: OperationContext, space: SpaceId, record: SpaceRecord) -> _QueueState:

@@ -70,9 +70,9 @@ class EntrySums:
         text = f"{sum(map(self.order_of, entries)) % MODULUS:0{2 * _SUM_BYTES}x}"
         return CompactedRun(first_sequence, last_sequence, text + self._code(first_sequence, last_sequence, text))
 
-    def _code(self, first: int, last: int, text: str) -> str:
+    def _code(self, first_sequence: int, last_sequence: int, text: str) -> str:
         code = self._record.chain(b"journal run", size=_CODE_BYTES)
-        code.update(f"{first}|{last}|{text}".encode())
+        code.update(f"{first_sequence}|{last_sequence}|{text}".encode())
         return code.hexdigest()
 
 
@@ -91,7 +91,7 @@ async def compact_space(store: Store, space: SpaceId, /) -> int:
     if document is None or is_reserved(space):
         return 0
     entry_sums = EntrySums(SpaceRecord.from_bytes(document.body))
-    runs = [run async for run in _spent_runs(store, space, entry_sums)]
+    runs = [compacted_run async for compacted_run in _spent_runs(store, space, entry_sums)]
     count = 0
     for start in range(0, len(runs), limits.COMPACTION_RUNS):
         count += await store.compact(space, runs[start : start + limits.COMPACTION_RUNS])

@@ -60,11 +60,11 @@ class CommitWaiters:
         """Return the event for the next change of `space`. Get it before reading, so that none is missed."""
         return self._waiting.setdefault(space, asyncio.Event())
 
-    def note(self, space: SpaceId, first: int, last: int, at: Instant, /) -> None:
+    def note(self, space: SpaceId, first_sequence: int, last_sequence: int, at: Instant, /) -> None:
         """Record the caller of the entries that were just committed."""
         commit_caller = WRITER.get()
         if commit_caller is not None:
-            self.writers.append(WrittenRun(space, first, last, at, commit_caller))
+            self.writers.append(WrittenRun(space, first_sequence, last_sequence, at, commit_caller))
 
     def tell(self, space: SpaceId, /) -> None:
         """Wake all readers that wait for `space`."""
@@ -84,11 +84,11 @@ class AnnouncingStore(PassingStore):
         self.commits = CommitWaiters()
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
-        committed = await self._inner.commit(batch)
-        if not committed.replayed:
-            self.commits.note(batch.space, committed.first, committed.last, batch.at)
+        receipt = await self._inner.commit(batch)
+        if not receipt.replayed:
+            self.commits.note(batch.space, receipt.first, receipt.last, batch.at)
         self.commits.tell(batch.space)
-        return committed
+        return receipt
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         try:
@@ -231,16 +231,16 @@ class StoreJournals:
             newest_mark = page[-1]
         return newest_mark
 
-    async def wait(self, space: SpaceId, mark: Mark, changed: asyncio.Event, /) -> None:
-        """Wait until `space` may have grown beyond `mark`."""
+    async def wait(self, space: SpaceId, last_mark: Mark, commit_event: asyncio.Event, /) -> None:
+        """Wait until `space` may have grown beyond `last_mark`."""
         waiting_marks = self._waiting.setdefault(space, [])
-        waiting_marks.append(mark)
+        waiting_marks.append(last_mark)
         if self._store.capabilities.following and space not in self._lookouts:
             self._lookouts[space] = asyncio.create_task(self._look_out(space))
         try:
-            await changed.wait()
+            await commit_event.wait()
         finally:
-            waiting_marks.remove(mark)
+            waiting_marks.remove(last_mark)
             if not waiting_marks:
                 self._waiting.pop(space, None)
                 lookout_task = self._lookouts.pop(space, None)
@@ -301,10 +301,10 @@ def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
     )
 
 
-def _compacted_gap(space: SpaceId, run: JournalEntry, *, behind: int) -> EventGap:
-    """Return the gap of a reader at `behind` after the entries of `run` were compacted."""
-    first_missing = min(max(behind + 1, run.first), run.sequence)
-    return EventGap(space=space, reason=GapReason.COMPACTED, first=first_missing, last=run.sequence)
+def _compacted_gap(space: SpaceId, compacted_run: JournalEntry, *, behind: int) -> EventGap:
+    """Return the gap of a reader at `behind` after the entries of `compacted_run` were compacted."""
+    first_missing = min(max(behind + 1, compacted_run.first), compacted_run.sequence)
+    return EventGap(space=space, reason=GapReason.COMPACTED, first=first_missing, last=compacted_run.sequence)
 
 
 def _entry_id(entry: JournalEntry) -> EventId:

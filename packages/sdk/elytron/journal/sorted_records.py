@@ -22,8 +22,8 @@ class SortedRecords:
     The file has no name, and is masked by a key that only this object has: a digest of a short text can be guessed.
     """
 
-    def __init__(self, size: int, /) -> None:
-        self._size = size
+    def __init__(self, record_bytes: int, /) -> None:
+        self._size = record_bytes
         self._fresh: list[bytes] = []
         self._file: IO[bytes] | None = None
         self._runs = 0
@@ -57,21 +57,21 @@ class SortedRecords:
         self._fresh = []
         self._runs += 1
 
-    def _read_run(self, run: int) -> Iterator[bytes]:
-        file, size = self._file, self._size * _BLOCK
+    def _read_run(self, run_number: int) -> Iterator[bytes]:
+        file, block_bytes = self._file, self._size * _BLOCK
         assert file is not None
-        first_block = run * (_AT_ONCE // _BLOCK)
+        first_block = run_number * (_AT_ONCE // _BLOCK)
         for block_number in range(first_block, first_block + _AT_ONCE // _BLOCK):
             try:
-                file.seek(block_number * size)
-                block = self._mask(block_number, file.read(size))
+                file.seek(block_number * block_bytes)
+                block = self._mask(block_number, file.read(block_bytes))
             except OSError as error:
                 raise _temporary_refusal(error) from error
-            for start in range(0, size, self._size):
+            for start in range(0, block_bytes, self._size):
                 yield block[start : start + self._size]
 
-    def _mask(self, number: int, block: bytes) -> bytes:
-        mask_bytes = hashlib.shake_256(self._key + number.to_bytes(8, "big")).digest(len(block))
+    def _mask(self, block_number: int, block: bytes) -> bytes:
+        mask_bytes = hashlib.shake_256(self._key + block_number.to_bytes(8, "big")).digest(len(block))
         return (int.from_bytes(block, "big") ^ int.from_bytes(mask_bytes, "big")).to_bytes(len(block), "big")
 
 

@@ -183,7 +183,9 @@ class DigestAccount:
 
     def report(self, walked: Collection[str], /) -> JournalAccount:
         """Return the result for documents in the `walked` collections; with many it takes a while."""
-        collection_numbers = {number for name, number in self._collections.items() if name in walked}
+        collection_numbers = {
+            collection_number for name, collection_number in self._collections.items() if name in walked
+        }
         document_count = altered_count = missing_count = 0
         for _, records in groupby(map(_ACCOUNT.unpack, self._records), key=itemgetter(0)):
             last_entry = document = None

@@ -55,8 +55,8 @@ async def link_sources(
     for ref, (item, turn_id, part) in links.items():
         turn = turns.get(DocumentRef(transcript.TURNS, turn_id))
         if turn is not None and ref not in stored_links:
-            source = _evidence_source(space, turn_id, turn, part)
-            link = DerivedMemoryRef(plane=item.plane, store_key=item.store_key, source=source, created_at=now)
+            evidence_source = _evidence_source(space, turn_id, turn, part)
+            link = DerivedMemoryRef(plane=item.plane, store_key=item.store_key, source=evidence_source, created_at=now)
             changes.put(ref, link, expects=0, action=None)
 
 

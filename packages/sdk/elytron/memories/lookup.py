@@ -369,14 +369,14 @@ async def _by_time(
         at, name = _stored_at(document)
         marked_documents.append((at, name, DocumentMark(at, document.ref.key), document))
     marked_documents.sort(key=lambda one: one[:3])
-    index_by_mark = {mark: index for index, (_, _, mark, _) in enumerate(marked_documents)}
+    index_by_mark = {document_mark: index for index, (_, _, document_mark, _) in enumerate(marked_documents)}
     first_index = 0
     if after is not None:
         # For a document overwritten since, only the time is left; what shares it is repeated rather than left out.
         later_indexes = (index for index, (at, _, _, _) in enumerate(marked_documents) if at >= after.number)
         first_index = index_by_mark[after] + 1 if after in index_by_mark else next(later_indexes, len(marked_documents))
-    for _, _, mark, document in marked_documents[first_index:]:
-        yield mark, document
+    for _, _, document_mark, document in marked_documents[first_index:]:
+        yield document_mark, document
 
 
 def _stored_at(document: Document) -> tuple[int, str]:
@@ -476,13 +476,13 @@ class _DemandingStore(PassingStore):
         if len(expected_revisions) > len(batch.puts) + len(batch.deletes) + len(batch.requires):
             batch = replace(batch, requires=(*batch.requires, RequireRevision(version.ref, version.revision)))
         try:
-            committed = await self._inner.commit(batch)
+            receipt = await self._inner.commit(batch)
         except Conflict:
             # It may be of another document: then the write is retried.
             await self._require()
             raise
         self._is_met = True
-        return committed
+        return receipt
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         if not self._is_met:

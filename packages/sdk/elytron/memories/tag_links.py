@@ -55,10 +55,10 @@ async def tagged_turns(ctx: OperationContext, space: SpaceId, tags: Iterable[str
     """
     if not await ctx.secrets.store.is_sealed(space) or await ctx.spaces.find(space) is None:
         return None
-    mark = await _current_mark(ctx, space)
-    if mark is None:
+    link_mark = await _current_mark(ctx, space)
+    if link_mark is None:
         return None
-    cipher = _cipher_of(mark)
+    cipher = _cipher_of(link_mark)
     turns: set[str] = set()
     try:
         for tag in tag_forms(tags):
@@ -92,26 +92,26 @@ async def _current_mark(ctx: OperationContext, space: SpaceId) -> TagLinkMark | 
 async def _follow_journal(ctx: OperationContext, space: SpaceId) -> TagLinkMark:
     """Link the turns after the mark, and return the new mark. Raises Conflict."""
     stored_mark, revision = await value_at(ctx.store, space, MARK, TagLinkMark)
-    mark = stored_mark or TagLinkMark(key=ctx.ids.secret(32).hex())
-    cipher, read_through = _cipher_of(mark), mark.through
+    link_mark = stored_mark or TagLinkMark(key=ctx.ids.secret(32).hex())
+    cipher, read_through = _cipher_of(link_mark), link_mark.through
     while entries := await ctx.store.journal(space, after=read_through, limit=_ENTRIES):
         link_step = _LinkStep(cipher)
         await link_step.take(ctx.store, space, entries)
         read_through = link_step.through
-        if link_step.has_turns or read_through - mark.through >= _SLACK:
-            mark = mark.model_copy(update={"through": read_through})
+        if link_step.has_turns or read_through - link_mark.through >= _SLACK:
+            link_mark = link_mark.model_copy(update={"through": read_through})
             await ctx.store.commit(
                 Batch(
                     space=space,
                     at=ctx.clock.now(),
                     entries=(EntryDraft(JournalAction.MAINTENANCE, MARK),),
-                    puts=(PutChange(MARK, mark.to_bytes(), revision), *link_step.puts),
+                    puts=(PutChange(MARK, link_mark.to_bytes(), revision), *link_step.puts),
                     deletes=tuple(link_step.deletes),
                     requires=(RequireRevision(REF, 1), *link_step.requires),
                 )
             )
             revision += 1
-    return mark
+    return link_mark
 
 
 @dataclass(slots=True)
@@ -171,8 +171,8 @@ def _link_ref(seal: str, turn: str) -> DocumentRef:
     return DocumentRef(TAG_LINKS, f"{seal}.{turn}")
 
 
-def _cipher_of(mark: TagLinkMark) -> "TagCipher":
+def _cipher_of(link_mark: TagLinkMark) -> "TagCipher":
     # Imported late: a process that meets no secret needs no cipher library.
     from elytron_store.sealed.cipher import TagCipher
 
-    return TagCipher(bytes.fromhex(mark.key))
+    return TagCipher(bytes.fromhex(link_mark.key))

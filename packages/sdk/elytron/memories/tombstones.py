@@ -89,10 +89,10 @@ class ForgottenDrafts:
     """The forgotten drafts of one write."""
 
     def __init__(
-        self, record: SpaceRecord, there: frozenset[DocumentRef], sentences: Mapping[str, tuple[str, ...]], /
+        self, record: SpaceRecord, stored_refs: frozenset[DocumentRef], sentences: Mapping[str, tuple[str, ...]], /
     ) -> None:
         self._record = record
-        self._there = there
+        self._there = stored_refs
         self._sentences = sentences
 
     def has(self, kind: FactKind, content: str, citations: Sequence[str], home: ConversationKey | None, /) -> bool:
@@ -145,7 +145,7 @@ def _tombstone_places(
     record: SpaceRecord, kind: FactKind, content: str, sentences: Iterable[str], home: ConversationKey | None
 ) -> list[DocumentRef]:
     home_key = home or ()
-    tags = [record.tag("tombstone", form, *home_key) for form in content_forms(content)]
+    tags = [record.tag("tombstone", content_form, *home_key) for content_form in content_forms(content)]
     tags += [record.tag("tombstone sentence", kind.value, sentence, *home_key) for sentence in sentences]
     return [DocumentRef(TOMBSTONES, tag) for tag in tags]
 

@@ -181,8 +181,11 @@ async def _read_continuity(ctx: OperationContext, scope: Scope) -> _ContinuityDo
         DocumentRef(continuity.SUMMARIES, tag),
         DocumentRef(transcript.CONVERSATIONS, tag),
     )
-    state, summary, head = await ctx.store.get(scope.space, refs)
-    if state is not None and (execution := continuity.ExecutionState.from_bytes(state.body)).forgotten_at is None:
+    state_document, summary, head = await ctx.store.get(scope.space, refs)
+    if (
+        state_document is not None
+        and (execution := continuity.ExecutionState.from_bytes(state_document.body)).forgotten_at is None
+    ):
         documents.state = execution
     if (
         summary is not None
@@ -301,9 +304,9 @@ async def _take_layers(
     return decisions
 
 
-def _new_drafts(drafts: Sequence[FactDraft], own: Sequence[Fact]) -> tuple[FactDraft, ...]:
+def _new_drafts(drafts: Sequence[FactDraft], own_facts: Sequence[Fact]) -> tuple[FactDraft, ...]:
     """Return the facts that are new here: importing the same again is no evidence."""
-    contents = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact.content for fact in own}
+    contents = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact.content for fact in own_facts}
     slots = [(draft.fact_kind, topic_key(draft.topic), draft.reach is FactReach.CHAT) for draft in drafts]
     return tuple(
         draft
@@ -312,8 +315,10 @@ def _new_drafts(drafts: Sequence[FactDraft], own: Sequence[Fact]) -> tuple[FactD
     )
 
 
-def _newer_capsules(layers: SnapshotLayers, own: Sequence[continuity.ContinuityCapsule]) -> tuple[CapsuleDraft, ...]:
-    update_times = {(capsule.kind, topic_key(capsule.topic)): capsule.updated_at for capsule in own}
+def _newer_capsules(
+    layers: SnapshotLayers, own_capsules: Sequence[continuity.ContinuityCapsule]
+) -> tuple[CapsuleDraft, ...]:
+    update_times = {(capsule.kind, topic_key(capsule.topic)): capsule.updated_at for capsule in own_capsules}
     return tuple(
         draft
         for draft, at in zip(layers.capsules, layers.capsules_at, strict=True)
@@ -322,20 +327,20 @@ def _newer_capsules(layers: SnapshotLayers, own: Sequence[continuity.ContinuityC
 
 
 def _decide_layer(
-    layer: SnapshotLayer, planned: PlannedWrite | None, changes: ChangeSet, *, offered: int, news: int = 1
+    layer: SnapshotLayer, planned_write: PlannedWrite | None, changes: ChangeSet, *, offered: int, news: int = 1
 ) -> LayerDecision:
-    """Add `planned`, made from the `news` among the `offered` items, to `changes`; return the decision on the layer."""
+    """Add `planned_write`, made of the `news` among the `offered` items, to `changes`; return the layer's decision."""
     if not offered:
         return LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED)
-    if planned is None:
+    if planned_write is None:
         return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=offered, reason=OWN_IS_NEWER)
-    changes.join(planned.changes)
-    taken_count = sum(decision.outcome in STORED_OUTCOMES for decision in planned.decisions)
+    changes.join(planned_write.changes)
+    taken_count = sum(decision.outcome in STORED_OUTCOMES for decision in planned_write.decisions)
     refused_count = sum(
-        decision.outcome not in STORED_OUTCOMES | {WriteOutcome.DELETED} for decision in planned.decisions
+        decision.outcome not in STORED_OUTCOMES | {WriteOutcome.DELETED} for decision in planned_write.decisions
     )
     left_count = offered - news + refused_count
-    reason = "; ".join(dict.fromkeys(decision.reason for decision in planned.decisions if decision.reason))
+    reason = "; ".join(dict.fromkeys(decision.reason for decision in planned_write.decisions if decision.reason))
     if not taken_count:
         return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=left_count, reason=reason or OWN_IS_NEWER)
     outcome = LayerOutcome.PARTLY if left_count else LayerOutcome.TAKEN

@@ -273,7 +273,7 @@ async def replay_turns(ctx: OperationContext, request: MemoryReplayRequest, /) -
     next_sequence = head[0].next_sequence if head is not None else 1
     documents, has_more = await _turn_page(ctx, scope, tag, request, next_sequence)
     turns = tuple(map(_ledger_turn, documents))
-    assert all(one.sequence < other.sequence for one, other in pairwise(turns))
+    assert all(turn_before.sequence < next_turn.sequence for turn_before, next_turn in pairwise(turns))
     return MemoryReplayReport(
         space=scope.space,
         channel=key.channel,

@@ -166,9 +166,9 @@ async def erase_from_space(ctx: OperationContext, request: MemoryEraseRequest, /
     """Remove memories, or the whole space, so that no byte of them remains in the store. Raises ScopeMissing."""
     scope = ctx.scope_of(request)
     selectors = {"ids": bool(request.ids), "origin": request.origin, "whole_space": request.whole_space is not None}
-    field, *others = [name for name, value in selectors.items() if value] or ["ids"]
-    if others:
-        raise InvalidInput(field=field, problem=f"and {others[0]} are both set: pass only one")
+    selector, *other_selectors = [name for name, value in selectors.items() if value] or ["ids"]
+    if other_selectors:
+        raise InvalidInput(field=selector, problem=f"and {other_selectors[0]} are both set: pass only one")
     if request.origin is not None:
         return await erase_origin(ctx, scope, request.origin, request)
     if request.whole_space is not None:
@@ -182,14 +182,14 @@ async def erase_from_space(ctx: OperationContext, request: MemoryEraseRequest, /
 
 
 async def _derived_memories(
-    ctx: OperationContext, scope: Scope, messages: Iterable[MessageMemory], changed: Collection[DocumentRef]
+    ctx: OperationContext, scope: Scope, messages: Iterable[MessageMemory], changed_refs: Collection[DocumentRef]
 ) -> tuple[str, ...]:
     """Return the recalled memories that are based on `messages`, which are hidden now."""
     message_ids = {message.id for message in messages}
     if not message_ids:
         return ()
     dependants = [
-        one async for one in space_dependants(ctx, scope.space) if not one.is_hidden and one.ref not in changed
+        one async for one in space_dependants(ctx, scope.space) if not one.is_hidden and one.ref not in changed_refs
     ]
     return tuple(one.id for one in dependants if one.rests_on(message_ids))
 
@@ -218,15 +218,17 @@ def _hide_memory(
     memory_id: str,
     memory: Memory | None,
     request: MemoryForgetRequest,
-    changed: dict[DocumentRef, tuple[Value, int]],
+    changed_values: dict[DocumentRef, tuple[Value, int]],
     now: Instant,
 ) -> ControlDecision:
     if memory is None:
         return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
-    value = _shown_value(memory, changed) if request.undo else _hidden_value(memory, request, changed, now)
+    value = (
+        _shown_value(memory, changed_values) if request.undo else _hidden_value(memory, request, changed_values, now)
+    )
     if value is None:
         return _unchanged_decision(memory_id, memory, NOT_FORGOTTEN if request.undo else _gone_reason(memory))
-    changed[memory.ref] = (value, memory.revision)
+    changed_values[memory.ref] = (value, memory.revision)
     return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=memory.plane)
 
 
@@ -262,12 +264,12 @@ async def _fact_slots(
 def _is_taken(
     memory: Memory | None,
     slots: Mapping[DocumentRef, _HeldSlot],
-    changed: Mapping[DocumentRef, tuple[Value, int]],
+    changed_values: Mapping[DocumentRef, tuple[Value, int]],
 ) -> TypeGuard[FactMemory]:
-    """Return whether a forgotten fact's slot now has another value for its time, or will have with `changed`."""
+    """Return whether a forgotten fact's slot now has another value for its time, or will have with `changed_values`."""
     if not isinstance(memory, FactMemory) or memory.fact.state is not FactState.FORGOTTEN:
         return False
-    changed_facts = [value for value, _ in changed.values() if isinstance(value, Fact)]
+    changed_facts = [value for value, _ in changed_values.values() if isinstance(value, Fact)]
     return is_taken(memory.fact, (*slots[memory.ref].versions, *_of_slot(memory, changed_facts)))
 
 
@@ -280,10 +282,10 @@ def _with_remaining(
     decisions: Iterable[ControlDecision],
     memories: Mapping[str, Memory | None],
     slots: Mapping[DocumentRef, _HeldSlot],
-    changed: Mapping[DocumentRef, object],
+    changed_values: Mapping[DocumentRef, object],
 ) -> list[ControlDecision]:
     """Return the decisions on facts with the versions that recall still returns for other times."""
-    hidden_keys = {ref.key for ref in changed}
+    hidden_keys = {ref.key for ref in changed_values}
     return [
         decision.model_copy(update={"remaining": remaining_of(slots[memory.ref].versions, without=hidden_keys)})
         if (memory := memories[decision.id]) is not None and memory.ref in slots
@@ -293,12 +295,12 @@ def _with_remaining(
 
 
 def _hidden_value(
-    memory: Memory, request: MemoryForgetRequest, changed: dict[DocumentRef, tuple[Value, int]], now: Instant
+    memory: Memory, request: MemoryForgetRequest, changed_values: dict[DocumentRef, tuple[Value, int]], now: Instant
 ) -> Value | None:
     """Return the document with the memory hidden, None if it already is."""
     match memory:
         case MessageMemory():
-            return _with_forgotten(memory, changed, now) if memory.part not in memory.turn.forgotten else None
+            return _with_forgotten(memory, changed_values, now) if memory.part not in memory.turn.forgotten else None
         case SkillMemory(skill=skill):
             return skill.model_copy(update={"forgotten_at": now}) if skill.forgotten_at is None else None
         case FactMemory(fact=fact):
@@ -312,11 +314,11 @@ def _hidden_value(
             assert_never(memory)
 
 
-def _shown_value(memory: Memory, changed: dict[DocumentRef, tuple[Value, int]]) -> Value | None:
+def _shown_value(memory: Memory, changed_values: dict[DocumentRef, tuple[Value, int]]) -> Value | None:
     """Return the document with the memory shown again, None if it is not hidden."""
     match memory:
         case MessageMemory():
-            return _with_forgotten(memory, changed, None) if memory.part in memory.turn.forgotten else None
+            return _with_forgotten(memory, changed_values, None) if memory.part in memory.turn.forgotten else None
         case SkillMemory(skill=skill):
             return skill.model_copy(update={"forgotten_at": None}) if skill.forgotten_at is not None else None
         case FactMemory(fact=fact):
@@ -330,10 +332,10 @@ def _shown_value(memory: Memory, changed: dict[DocumentRef, tuple[Value, int]]) 
 
 
 def _with_forgotten(
-    memory: MessageMemory, changed: dict[DocumentRef, tuple[Value, int]], forgotten_at: Instant | None
+    memory: MessageMemory, changed_values: dict[DocumentRef, tuple[Value, int]], forgotten_at: Instant | None
 ) -> Value:
     """Return the turn with this message's mark set, in addition to the same request's changes to its other messages."""
-    changed_turn, _ = changed.get(memory.ref, (memory.turn, 0))
+    changed_turn, _ = changed_values.get(memory.ref, (memory.turn, 0))
     assert isinstance(changed_turn, transcript.Turn)
     forgotten_parts = {part: at for part, at in changed_turn.forgotten.items() if part != memory.part}
     if forgotten_at is not None:

@@ -190,12 +190,12 @@ def _length_bound(ctx: OperationContext, request: MemoryProjectionRequest) -> tu
 
 
 def _private_gate(
-    request: MemoryProjectionRequest, private: PrivateItems, built: builder.BuiltProjection
+    request: MemoryProjectionRequest, private_items: PrivateItems, built: builder.BuiltProjection
 ) -> PrivateGate:
     memories = [
         memory for section in built.sections if section.name is SectionName.PRIVATE for memory in section.included
     ]
-    withheld_count = len(private.withheld) + private.documents_withheld
+    withheld_count = len(private_items.withheld) + private_items.documents_withheld
     return PrivateGate(context=request.private_context, withheld=withheld_count, shown=tuple(memories))
 
 

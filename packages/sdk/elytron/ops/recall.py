@@ -113,14 +113,16 @@ class _PageExtent(NamedTuple):
 
     def page(self, hits: Sequence[RecallHit], count: int, /) -> Sequence[RecallHit]:
         """Return the first `count` of `hits`; if it is open, all that repeat none before them."""
-        return [hits[place] for place in distinct_places(hit.text for hit in hits)] if self.is_open else hits[:count]
+        return (
+            [hits[position] for position in distinct_places(hit.text for hit in hits)] if self.is_open else hits[:count]
+        )
 
     def ordered(self, hits: tuple[RecallHit, ...], /) -> tuple[RecallHit, ...]:
         """Return `hits` in the order in which they are returned."""
         # Text from outside comes after everything else.
         return (
-            tuple(sorted(hits, key=lambda hit: (hit.trust is TrustLevel.OUTSIDE, places.get(hit.id, 0))))
-            if (places := self.places) is not None
+            tuple(sorted(hits, key=lambda hit: (hit.trust is TrustLevel.OUTSIDE, time_places.get(hit.id, 0))))
+            if (time_places := self.places) is not None
             else hits
         )
 
@@ -134,9 +136,9 @@ def _extent_of(request: MemoryRecallRequest, gathered: GatheredHits) -> _PageExt
     )
 
 
-def _gathered_count(ctx: OperationContext, request: MemoryRecallRequest, end: int) -> int:
+def _gathered_count(ctx: OperationContext, request: MemoryRecallRequest, end_place: int) -> int:
     minimum = RECALL_NEEDED if request.extent is RecallExtent.NEEDED else 0
-    return max(end, minimum, limits.RERANK_HITS if ctx.models.reranker is not None else 0)
+    return max(end_place, minimum, limits.RERANK_HITS if ctx.models.reranker is not None else 0)
 
 
 async def _nearby_hits(
@@ -169,8 +171,8 @@ def _clip_hits(
     """Yield what the limits left out: of the `beyond` memories after the page, and of the page itself."""
     if beyond > 0 and len(page) == request.limit:
         yield ReportClip(what="hits", reason=ClipReason.LIMIT, limit=request.limit, dropped=beyond)
-    if max_tokens is not None and (dropped := len(page) - len(hits)):
-        yield ReportClip(what="hits", reason=ClipReason.TOKENS, limit=max_tokens, dropped=dropped)
+    if max_tokens is not None and (dropped_count := len(page) - len(hits)):
+        yield ReportClip(what="hits", reason=ClipReason.TOKENS, limit=max_tokens, dropped=dropped_count)
 
 
 def _hits_within(hits: tuple[RecallHit, ...], max_tokens: int) -> tuple[RecallHit, ...]:
@@ -195,12 +197,12 @@ async def explain_absences(
     offset: int,
 ) -> tuple[WhyNot, ...]:
     """Return why each of `request.why_not` is not in `part`, the `page` of `order` that begins at `offset`."""
-    place_and_item = {item.id: (place, item) for place, item in enumerate(order, 1)}
+    place_and_item = {item.id: (rank, item) for rank, item in enumerate(order, 1)}
     page_ids, shown_ids = ({hit.id for hit in hits} for hits in (page, part))
     absences: list[WhyNot] = []
     for memory_id in request.why_not:
-        place, item = place_and_item.get(memory_id, (None, None))
-        if place is None or item is None:
+        rank, item = place_and_item.get(memory_id, (None, None))
+        if rank is None or item is None:
             absence = await _unplaced_reason(
                 ctx, scope, memory_id, request.filters, include_private=request.include_private
             )
@@ -215,9 +217,9 @@ async def explain_absences(
         elif memory_id in page_ids:
             absence = AbsenceReason.TOKENS
         else:
-            absence = AbsenceReason.EARLIER_PAGE if place <= offset else AbsenceReason.LIMIT
+            absence = AbsenceReason.EARLIER_PAGE if rank <= offset else AbsenceReason.LIMIT
         signals = dict(item.signals)
-        absences.append(WhyNot(id=memory_id, absence=absence, place=place, score=item.score, signals=signals))
+        absences.append(WhyNot(id=memory_id, absence=absence, place=rank, score=item.score, signals=signals))
     return tuple(absences)
 
 

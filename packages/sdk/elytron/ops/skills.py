@@ -246,7 +246,7 @@ def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
 def _matches_query(skill: Skill, query: str | None) -> bool:
     """Return whether every word of the query is the prefix of a word in the skill's texts."""
     text = similarity.normalise_text(f"{skill.name} {skill.content}")
-    return all(similarity.has_term(text, word) for word in similarity.normalise_text(query or "").split())
+    return all(similarity.has_term(text, query_word) for query_word in similarity.normalise_text(query or "").split())
 
 
 async def _find_skills(ctx: OperationContext, space: SpaceId, name: str) -> SkillRepository:

@@ -63,22 +63,22 @@ async def looked_closer(ctx: OperationContext, searched: SearchedSpace, /) -> Fo
 
 
 async def _by_sentences(
-    ctx: OperationContext, searched: SearchedSpace, best: Sequence[UnitCandidate], /
+    ctx: OperationContext, searched: SearchedSpace, best_candidates: Sequence[UnitCandidate], /
 ) -> Sequence[UnitCandidate]:
-    """Return `best`, the first of those found, rescored by the nearest sentence of each long message.
+    """Return `best_candidates`, the first of those found, rescored by the nearest sentence of each long message.
 
     Where people talk with assistants, only messages of those whose words the query is after are read.
     """
     space, index, query = searched.space, searched.index, searched.query
-    long_places = [position for position in searched.results.long if position < len(best)]
+    long_places = [position for position in searched.results.long if position < len(best_candidates)]
     if searched.is_assisted:
-        long_places = [position for position in long_places if best[position].signals.owner]
-    documents = await documents_at(ctx.store, space, (best[position].unit.ref for position in long_places))
+        long_places = [position for position in long_places if best_candidates[position].signals.owner]
+    documents = await documents_at(ctx.store, space, (best_candidates[position].unit.ref for position in long_places))
     turns = {ref: ctx.folds.readings.turn(space, document) for ref, document in documents.items()}
-    rescored = list(best)
+    rescored = list(best_candidates)
     query_terms = index.sought(query)
     for position in long_places:
-        item = best[position]
+        item = best_candidates[position]
         turn = turns.get(item.unit.ref)
         if turn is not None:
             sentence = nearest_sentence(turn.sentences(item.unit.part, index.sentences_of), query_terms, query.fits)
@@ -97,19 +97,19 @@ def _nearest_sentence(item: UnitCandidate, sentence: NearestSentence, weights: S
 
 
 async def by_passages(
-    ctx: OperationContext, searched: SearchedSpace, best: Sequence[UnitCandidate], /
+    ctx: OperationContext, searched: SearchedSpace, best_candidates: Sequence[UnitCandidate], /
 ) -> Sequence[UnitCandidate]:
-    """Return `best`, some of those found, rescored by the similarity of their whole and their nearest passage.
+    """Return `best_candidates`, some of those found, rescored by how near their whole and their nearest passage are.
 
     Raises StoreCorrupt where a passage's vector is damaged.
     """
     query, candidates = searched.query, searched.results
     vector_span = candidates.highs.vector - candidates.lows.vector
-    if query.vector is None or not best or vector_span <= 0.0:
-        return best
+    if query.vector is None or not best_candidates or vector_span <= 0.0:
+        return best_candidates
     model, vector_bytes = query.vector
     query_vector = unit_vector(vector_bytes, field="query vector")
-    refs = list(dict.fromkeys(item.unit.ref for item in best))
+    refs = list(dict.fromkeys(item.unit.ref for item in best_candidates))
     documents = await ctx.store.get(searched.space, [vectors_ref(ref, model) for ref in refs])
     vectors = {
         ref: VectorSet.from_bytes(document.body)
@@ -119,7 +119,7 @@ async def by_passages(
     weights = query.weights
     vector_weight = weights.vector * (weights.vector_assisted if searched.is_assisted else 1.0) / vector_span
     rescored: list[UnitCandidate] = []
-    for item in best:
+    for item in best_candidates:
         vector_set, text_digest = vectors.get(item.unit.ref), searched.index.check_of(item.unit.ref, item.unit.part)
         nearest_similarity = _nearest_passage(vector_set, text_digest, query_vector) if vector_set is not None else None
         signal_gain = (
@@ -130,11 +130,11 @@ async def by_passages(
     return rescored
 
 
-def _nearest_passage(vector_set: VectorSet, check: int, query_vector: Vector) -> float | None:
+def _nearest_passage(vector_set: VectorSet, text_digest: int, query_vector: Vector) -> float | None:
     """Return the highest cosine of a text's passages; None if there are none to compare."""
     # Vectors of another dimension, from an earlier model, compare with nothing.
     half_floats = (
-        vector_set.halves_of_passages(check_to_hex(check)) if vector_set.dimensions == len(query_vector) else b""
+        vector_set.halves_of_passages(check_to_hex(text_digest)) if vector_set.dimensions == len(query_vector) else b""
     )
     passages = np.frombuffer(half_floats, "<f2").reshape(-1, vector_set.dimensions).astype(np.float32)
     return float((passages @ query_vector).max()) if len(passages) else None

@@ -44,9 +44,9 @@ async def hints_beside(ctx: OperationContext, reader: SpaceReader | None, reques
     """Return the agent skills that match the query, and the experience with the tools it names."""
     tools = await reader.tools() if reader is not None else NO_TOOLS
     refs = request.tool_registry_refs
-    selected = select_hints(tools.registries, tools.experiences, refs) if tools.registries or refs else _no_hints()
+    tool_hints = select_hints(tools.registries, tools.experiences, refs) if tools.registries or refs else _no_hints()
     skills = await _agent_skills(ctx, request.query, request.filters) if ctx.skill_dirs.has_any else ()
-    return StandingHints(skills, selected.hints, selected.status)
+    return StandingHints(skills, tool_hints.hints, tool_hints.status)
 
 
 @cache

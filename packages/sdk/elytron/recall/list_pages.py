@@ -101,15 +101,15 @@ async def _walk_memories(
     for plane_number, (plane, collection) in enumerate(_ORDER):
         if plane_number < start_plane or not wants_plane(request.filters, plane):
             continue
-        mark, last_part = (start_mark, start_part) if plane_number == start_plane else (None, -1)
+        start_after, last_part = (start_mark, start_part) if plane_number == start_plane else (None, -1)
         # The previous page may have ended inside a document: its other parts come first.
-        if mark is not None:
-            (document,) = await ctx.store.get(space, (DocumentRef(collection, mark.key),))
+        if start_after is not None:
+            (document,) = await ctx.store.get(space, (DocumentRef(collection, start_after.key),))
             for part, hit in _document_hits(document, request, now) if document is not None else ():
                 if part > last_part:
-                    yield _list_cursor(plane_number, part, mark), hit
+                    yield _list_cursor(plane_number, part, start_after), hit
         async for document_mark, document in documents_as_stored(
-            ctx, space, collection, after=mark, most_often=request.limit + 1
+            ctx, space, collection, after=start_after, most_often=request.limit + 1
         ):
             if document is None:
                 yield _list_cursor(plane_number, 0, document_mark), None

@@ -250,19 +250,19 @@ def _slot_of(item: RankedMemory) -> str | None:
     return f"{fact.kind.value}:{facts.topic_key(fact.topic)}"
 
 
-def _evidence_first(ordered: list[RankedMemory]) -> list[RankedMemory]:
+def _evidence_first(ordered_memories: list[RankedMemory]) -> list[RankedMemory]:
     """Return the evidence that is at least half as good as the best, then the others; scores stay with the
     positions."""
-    if not ordered:
-        return ordered
-    least_score = ordered[0].score * EVIDENCE_SHARE
-    first_memories = [item for item in ordered if item.plane in _EVIDENCE and item.score >= least_score]
+    if not ordered_memories:
+        return ordered_memories
+    least_score = ordered_memories[0].score * EVIDENCE_SHARE
+    first_memories = [item for item in ordered_memories if item.plane in _EVIDENCE and item.score >= least_score]
     if not first_memories:
-        return ordered
-    other_memories = [item for item in ordered if item.plane not in _EVIDENCE or item.score < least_score]
+        return ordered_memories
+    other_memories = [item for item in ordered_memories if item.plane not in _EVIDENCE or item.score < least_score]
     return [
         _placed_at(item, ranked_item.score)
-        for item, ranked_item in zip((*first_memories, *other_memories), ordered, strict=True)
+        for item, ranked_item in zip((*first_memories, *other_memories), ordered_memories, strict=True)
     ]
 
 
@@ -303,13 +303,13 @@ async def hits_of(
     start = 0
     while len(hits) < limit and start < len(ranked):
         page = ranked[start : start + limit - len(hits)]
-        places = range(start, start + len(page))
+        positions = range(start, start + len(page))
         start += len(page)
         refs = (item.match.unit.ref for item in page if isinstance(item.match, UnitCandidate))
         documents = await documents_at(ctx.store, scope.space, refs)
         page_hits = (
-            _ranked_hit(item, documents, read_turn, now, is_signed=signed is None or place < signed)
-            for place, item in zip(places, page, strict=True)
+            _ranked_hit(item, documents, read_turn, now, is_signed=signed is None or position < signed)
+            for position, item in zip(positions, page, strict=True)
         )
         hits += [hit for hit in page_hits if hit is not None]
     return tuple(hits)
@@ -404,9 +404,9 @@ def _is_from_outside(item: RankedMemory) -> bool:
             return is_outside(item.match)
 
 
-def _count_fitting(ranked: Sequence[RankedMemory], room: int) -> int:
+def _count_fitting(ranked: Sequence[RankedMemory], chars_max: int) -> int:
     """Return how many of `ranked` may fit into a block, in whatever order it shows them."""
-    chars_left = room + RECALLED_SPARE
+    chars_left = chars_max + RECALLED_SPARE
     for count, item in enumerate(ranked, 1):
         match item.match:
             case UnitCandidate(unit):
@@ -445,11 +445,17 @@ async def _best_hits(
 
 
 async def _inside_hits(
-    ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], own: FoundCandidates, /, *, now: Instant
+    ctx: OperationContext,
+    scope: Scope,
+    ranked: Sequence[RankedMemory],
+    inside_candidates: FoundCandidates,
+    /,
+    *,
+    now: Instant,
 ) -> tuple[RecallHit, ...]:
     """Return the hits of messages that do not come from outside, and of everything that is no message."""
     other_memories = [item for item in ranked if not isinstance(item.match, UnitCandidate)]
-    inside_memories = sorted((*turns_of(own), *other_memories), key=lambda item: item.score, reverse=True)
+    inside_memories = sorted((*turns_of(inside_candidates), *other_memories), key=lambda item: item.score, reverse=True)
     return await hits_of(ctx, scope, inside_memories, limit=len(inside_memories), now=now)
 
 
@@ -495,13 +501,14 @@ _WHOLE = 3 * 2.0**51
 """Adding it leaves a number of that size no room for a fraction; subtracting it gives the nearest whole number."""
 
 
-def four_each(names: Iterable[str], numbers: Collection[float], /) -> dict[str, float]:
+def four_each(names: Iterable[str], signal_values: Collection[float], /) -> dict[str, float]:
     """Return the non-zero numbers by their names, each as `round(number, 4)` gives it."""
     # Both parts of a quotient are whole numbers that a float represents exactly, so it is the float nearest to the
     # decimal.
     return {
-        name: whole / _FOUR
-        if 0.0 < number < _EXACT and -_TIE < (scaled := number * _FOUR) - (whole := scaled + _WHOLE - _WHOLE) < _TIE
-        else round(float(number), 4)
-        for name, number in compress(zip(names, numbers, strict=True), numbers)
+        name: whole_quarters / _FOUR
+        if 0.0 < signal < _EXACT
+        and -_TIE < (scaled := signal * _FOUR) - (whole_quarters := scaled + _WHOLE - _WHOLE) < _TIE
+        else round(float(signal), 4)
+        for name, signal in compress(zip(names, signal_values, strict=True), signal_values)
     }

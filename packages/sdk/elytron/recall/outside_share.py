@@ -44,12 +44,12 @@ def is_crowded(hits: Sequence[RecallHit], /, *, limit: int) -> bool:
     return False
 
 
-def share_hits(hits: Sequence[RecallHit], own: Sequence[RecallHit], /) -> tuple[RecallHit, ...]:
+def share_hits(hits: Sequence[RecallHit], searched_hits: Sequence[RecallHit], /) -> tuple[RecallHit, ...]:
     """Return the hits, text from outside within its share; scores stay with the positions.
 
-    Where that leaves a place free, the first of `own` takes it that has no place yet; those that are left stand last.
+    Where that leaves a place free, the first of `searched_hits` without a place takes it; those left over stand last.
     """
-    inside_hits = {hit.id: hit for hit in own if not is_outside(hit)}
+    inside_hits = {hit.id: hit for hit in searched_hits if not is_outside(hit)}
     ordered_hits: dict[str, RecallHit] = {}
     outside_count = 0
     for hit in hits:
@@ -68,9 +68,9 @@ def _allowed_outside(place: int) -> int:
     return place - place // RUN
 
 
-def _with_scores(ordered: Sequence[RecallHit], scores: Sequence[float]) -> Iterator[RecallHit]:
+def _with_scores(ordered_hits: Sequence[RecallHit], scores: Sequence[float]) -> Iterator[RecallHit]:
     """Yield the hits with the scores of their positions; after those, scores never increase."""
     lowest_score = 1.0
-    for position, hit in enumerate(ordered):
+    for position, hit in enumerate(ordered_hits):
         lowest_score = scores[position] if position < len(scores) else min(lowest_score, hit.score)
         yield hit if hit.score == lowest_score else hit.model_copy(update={"score": lowest_score})

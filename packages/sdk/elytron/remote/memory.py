@@ -322,8 +322,8 @@ class RemoteMemory(MemoryFace):
         """
         operation = by_request(request)
         if isinstance(request, MemoryCloseRequest):
-            closed: Any = await self.close(request)
-            return closed
+            close_report: Any = await self.close(request)
+            return close_report
         call = call_of(operation, self._scoped(request), idempotency_key=idempotency_key)
         failures = 0
         while True:
@@ -385,8 +385,8 @@ class RemoteMemory(MemoryFace):
             call = call_of(operation, request, idempotency_key=None)
             try:
                 async with aclosing(self._transport.watch(call, after)) as reports:
-                    async for data in reports:
-                        report = report_of(data, operation.report)
+                    async for report_bytes in reports:
+                        report = report_of(report_bytes, operation.report)
                         request, after, failures = _next_request(request, report), 0, 0
                         attempts = REMOTE_STREAM_ATTEMPTS
                         yield report

@@ -244,15 +244,15 @@ def _encode_frame(kind: str, frame_id: str, call: RemoteCall, /, *, after: int |
     return f'{json.dumps(head)[:-1]}, "payload": {call.payload.decode()}}}'
 
 
-def _decode_frame(data: bytes) -> _ReportFrame | ErrorEvent | LifecycleEvent:
-    """Return the frame in `data`; a report stays JSON, so that its own type reads it."""
+def _decode_frame(frame_bytes: bytes) -> _ReportFrame | ErrorEvent | LifecycleEvent:
+    """Return the frame in `frame_bytes`; a report stays JSON, so that its own type reads it."""
     # No part of a report's frame before its report contains an object or a quote, so the first mark is the frame's own.
-    event_head, separator, report_bytes = data.partition(_MARK)
+    event_head, separator, report_bytes = frame_bytes.partition(_MARK)
     try:
         if separator and event_head.startswith(_BEGINS):
             report_event = ReportEvent.model_validate_json(event_head + _NO_REPORT, strict=True)
             return _ReportFrame(report_event.id, report_bytes[:-1])
-        event = _FRAME.validate_json(data, strict=True)
+        event = _FRAME.validate_json(frame_bytes, strict=True)
     except ValidationError:
         raise Unsupported("the server sent an unknown frame: use the same version on both sides") from None
     if isinstance(event, ReportEvent):

@@ -93,10 +93,12 @@ def call_of(operation: AnyOperation, request: Value, /, *, idempotency_key: str 
     )
 
 
-def report_of(data: bytes, report: type[ReportT], /) -> ReportT:
-    """Return the report in `data`, read strictly. Raises Unsupported if this version does not know it."""
+def report_of(report_bytes: bytes, report: type[ReportT], /) -> ReportT:
+    """Return the report in `report_bytes`, read strictly. Raises Unsupported if this version does not know it."""
     try:
-        return report.__pydantic_validator__.validate_json(data, strict=True, self_instance=report.__new__(report))
+        return report.__pydantic_validator__.validate_json(
+            report_bytes, strict=True, self_instance=report.__new__(report)
+        )
     except ValidationError as error:
         fields = ".".join(str(part) for part in error.errors(include_input=False, include_url=False)[0]["loc"])
         raise Unsupported(
@@ -114,10 +116,10 @@ def require_within(report: ReportT, request: Value, /) -> ReportT:
     return report
 
 
-def told_of(data: bytes, /) -> ElytronError | None:
-    """Return the error of a problem document, or None if `data` is not one."""
+def told_of(event_bytes: bytes, /) -> ElytronError | None:
+    """Return the error of a problem document, or None if `event_bytes` is not one."""
     try:
-        problem = RemoteProblem.model_validate_json(data)
+        problem = RemoteProblem.model_validate_json(event_bytes)
     except ValidationError:
         return None
     return error_of(problem.code, problem.detail, problem.details)
@@ -241,11 +243,11 @@ async def stream_items(lines: AsyncIterable[str], /) -> AsyncIterator[StreamItem
         event_name, data_lines, event_id = "", [], ""
 
 
-def _stream_item(name: str, data: bytes) -> StreamItem:
-    if name == "error" and (error := told_of(data)) is not None:
+def _stream_item(name: str, event_bytes: bytes) -> StreamItem:
+    if name == "error" and (error := told_of(event_bytes)) is not None:
         raise error
     try:
-        return _ITEM.validate_json(data, strict=True)
+        return _ITEM.validate_json(event_bytes, strict=True)
     except ValidationError:
         raise Unsupported("the server sent an unknown event: use the same version on both sides") from None
 
@@ -337,9 +339,9 @@ class HttpTransport:
     async def close(self) -> None:
         await self._client.aclose()
 
-    def _error_of(self, response: "httpx.Response", data: bytes) -> ElytronError:
+    def _error_of(self, response: "httpx.Response", error_bytes: bytes) -> ElytronError:
         """Return the error that the server, or a proxy in front of it, reports."""
-        error = told_of(data)
+        error = told_of(error_bytes)
         if error is None and response.status_code in _GATEWAY:
             error = unreachable_server(self._address.url, f"status {response.status_code}")
         if error is None:

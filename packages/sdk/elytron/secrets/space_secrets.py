@@ -70,11 +70,11 @@ class UserSecretSlots:
         self._server_key: bytes | None = None
         self._parts: SecretParts | None = None
 
-    async def _status(self, place: SpaceId, slot: SecretSlot | None, state: SecretState) -> SecretStatus:
+    async def _status(self, space_id: SpaceId, slot: SecretSlot | None, state: SecretState) -> SecretStatus:
         if slot is None:
-            return SecretStatus(space=place, state=state)
+            return SecretStatus(space=space_id, state=state)
         status = SecretStatus(
-            space=place,
+            space=space_id,
             state=state,
             kind=slot.kind.value,
             derivation=slot.terms.function.value if slot.terms is not None else "",
@@ -83,9 +83,12 @@ class UserSecretSlots:
         if slot.filled:
             return status
         grant_service = self._opened_parts().grants
-        if await grant_service.session(place) is not None and (grant := await grant_service.record(place)) is not None:
+        if (
+            await grant_service.session(space_id) is not None
+            and (grant := await grant_service.record(space_id)) is not None
+        ):
             status = status.model_copy(update={"grant_until": grant.until})
-        if state is SecretState.UNLOCKED and (session := self.store.sessions.of(place)) is not None:
+        if state is SecretState.UNLOCKED and (session := self.store.sessions.of(space_id)) is not None:
             status = status.model_copy(update={"until": session.until})
         return status
 
@@ -101,23 +104,23 @@ class UserSecretSlots:
             return SecretState.LOCKED
         return SecretState.UNLOCKED
 
-    async def _secret_slots(self, place: SpaceId) -> AsyncIterator[tuple[SpaceId, SecretSlot | None]]:
-        """Yield the spaces of the user of `place`, that one first, each with its slot; None: plain."""
-        for space in (place, *await further_spaces(self.store.inner, place)):
+    async def _secret_slots(self, space_id: SpaceId) -> AsyncIterator[tuple[SpaceId, SecretSlot | None]]:
+        """Yield the spaces of the user of `space_id`, that one first, each with its slot; None: plain."""
+        for space in (space_id, *await further_spaces(self.store.inner, space_id)):
             entry = await self.store.settle_slot(space)
             yield space, None if entry is None or entry[0].state is SecretSlotState.DESTROYED else entry[0]
 
     async def _keyed(
-        self, place: SpaceId, secret: "UserSecret"
+        self, space_id: SpaceId, secret: "UserSecret"
     ) -> AsyncIterator[tuple[SpaceId, SecretSlot | None, "UserKey"]]:
-        """Yield the spaces of the user of `place` with their slots and the key that `secret` gives for each.
+        """Yield the spaces of the user of `space_id` with their slots and the key that `secret` gives for each.
 
         Raises NotFound, SecretRefused, WordsInvalid, RateLimited.
         """
         secret_keeper = self._opened_parts().keeper
-        first_key = await secret_keeper.proven_key((await self._sealed(place))[0], secret)
+        first_key = await secret_keeper.proven_key((await self._sealed(space_id))[0], secret)
         keys = [first_key]
-        async for space, slot in self._secret_slots(place):
+        async for space, slot in self._secret_slots(space_id):
             terms = first_key.terms if slot is None or slot.terms is None else slot.terms
             key = next((key for key in keys if key.terms == terms), None)
             if key is None:  # of a space that was sealed separately, or of an interrupted change
@@ -125,11 +128,11 @@ class UserSecretSlots:
                 keys.append(key)
             yield space, slot, key
 
-    async def _sealed(self, place: SpaceId) -> list[SpaceId]:
-        """Return the spaces of the user of `place` that are under a secret. Raises NotFound if none is."""
-        spaces = [space async for space, slot in self._secret_slots(place) if slot is not None]
+    async def _sealed(self, space_id: SpaceId) -> list[SpaceId]:
+        """Return the spaces of the user of `space_id` that are under a secret. Raises NotFound if none is."""
+        spaces = [space async for space, slot in self._secret_slots(space_id) if slot is not None]
         if not spaces:
-            raise NotFound(what="sealed space", name=place, way_out="seal it first")
+            raise NotFound(what="sealed space", name=space_id, way_out="seal it first")
         return spaces
 
     async def status(self, space: str, /) -> SecretStatus:
@@ -142,7 +145,9 @@ class UserSecretSlots:
         status = await self._status(*space_states[0])
         return status.model_copy(
             update={
-                "spaces": {sealed_space: state for sealed_space, _, state in space_states} if space_states[1:] else {}
+                "spaces": {sealed_space: secret_state for sealed_space, _, secret_state in space_states}
+                if space_states[1:]
+                else {}
             }
         )
 
@@ -156,8 +161,8 @@ class UserSecretSlots:
         session = self.store.sessions.of(space)
         return session.since if session is not None else Instant(0)
 
-    def _until(self, minutes: int | None, usual: int, most_ms: int) -> Instant:
-        duration_minutes = usual if minutes is None else minutes
+    def _until(self, minutes: int | None, default_minutes: int, most_ms: int) -> Instant:
+        duration_minutes = default_minutes if minutes is None else minutes
         if not 1 <= duration_minutes <= most_ms // _MINUTE_MS:
             raise InvalidInput(field="minutes", problem=f"must be 1 to {most_ms // _MINUTE_MS}")
         return Instant(self.store.clock.now() + duration_minutes * _MINUTE_MS)

@@ -158,17 +158,17 @@ class LinedRace:
         if self._joined is None and about is not None:
             await self._join((self._space, about))
 
-    async def _join(self, place: _DocumentPlace) -> None:
-        line = self._lines.setdefault(place, _ChangeLine())
+    async def _join(self, document_place: _DocumentPlace) -> None:
+        line = self._lines.setdefault(document_place, _ChangeLine())
         line.length += 1
         try:
             await line.acquire()
         except BaseException:
-            self._leave(place)
+            self._leave(document_place)
             raise
-        self._joined = place
+        self._joined = document_place
 
-    def _leave(self, place: _DocumentPlace) -> None:
-        self._lines[place].length -= 1
-        if not self._lines[place].length:
-            del self._lines[place]
+    def _leave(self, document_place: _DocumentPlace) -> None:
+        self._lines[document_place].length -= 1
+        if not self._lines[document_place].length:
+            del self._lines[document_place]

@@ -204,13 +204,13 @@ class RuntimeEncoders:
         """Return the documents whose texts were refused."""
         return {ref for space_id, model, ref in self._refused if (space_id, model) == (space, tag)}
 
-    def nudge(self, space: SpaceId, work: Callable[[], Awaitable[None]], /) -> None:
-        """Schedule `work` soon, once at a time per space, unless it or an embedder failed lately."""
+    def nudge(self, space: SpaceId, embedding_work: Callable[[], Awaitable[None]], /) -> None:
+        """Schedule `embedding_work` soon, once at a time per space, unless it or an embedder failed lately."""
         running_pass = self._passes.get(space)
         if self._current is None or (running_pass is not None and not running_pass.done()):
             return
         if self._clock.now() >= max(self._paused_until, self._paused.get(space) or 0):
-            self._passes[space] = asyncio.get_running_loop().create_task(self._guarded(space, work))
+            self._passes[space] = asyncio.get_running_loop().create_task(self._guarded(space, embedding_work))
 
     async def _guarded(self, space: SpaceId, work: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -122,20 +122,20 @@ def align_keys(keys: Sequence[int], stored: Sequence[tuple[int, int]], /) -> lis
         for index, key in enumerate(keys)
         if counts[key] == 1 and len(positions_by_key.get(key, ())) == 1
     ]
-    earlier_places: list[int | None] = [None] * len(keys)
+    earlier_sequences: list[int | None] = [None] * len(keys)
     index = position = 0
-    for next_index, next_place in (*_rising_points(fixed_points), (len(keys), len(stored))):
+    for next_index, next_position in (*_rising_points(fixed_points), (len(keys), len(stored))):
         while index < next_index:
             candidates = positions_by_key.get(keys[index], [])
             next_candidate = bisect_left(candidates, position)
-            if next_candidate < len(candidates) and candidates[next_candidate] < next_place:
-                earlier_places[index] = stored[candidates[next_candidate]][1]
+            if next_candidate < len(candidates) and candidates[next_candidate] < next_position:
+                earlier_sequences[index] = stored[candidates[next_candidate]][1]
                 position = candidates[next_candidate] + 1
             index += 1
         if next_index < len(keys):
-            earlier_places[next_index] = stored[next_place][1]
-        index, position = next_index + 1, next_place + 1
-    return earlier_places
+            earlier_sequences[next_index] = stored[next_position][1]
+        index, position = next_index + 1, next_position + 1
+    return earlier_sequences
 
 
 def _rising_points(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -257,29 +257,29 @@ class ArchiveReader:
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents, in the order of collections and keys, each at the revision it will have: 1."""
-        for number, line in self._lines(DOCUMENTS):
+        for line_number, line in self._lines(DOCUMENTS):
             try:
                 yield _parse_document(line)
             except (KeyError, TypeError, ValueError, AttributeError, ElytronError):
-                raise self._bad(f"has an invalid document in {DOCUMENTS}", number) from None
+                raise self._bad(f"has an invalid document in {DOCUMENTS}", line_number) from None
 
     def entries(self) -> Iterator[JournalEntry]:
         """Yield the journal entries in their order."""
         sequence = 0
-        for number, line in self._lines(JOURNAL):
+        for line_number, line in self._lines(JOURNAL):
             try:
                 entry = _parse_entry(line)
             except (KeyError, TypeError, ValueError, ElytronError):
-                raise self._bad(f"has an invalid journal entry in {JOURNAL}", number) from None
+                raise self._bad(f"has an invalid journal entry in {JOURNAL}", line_number) from None
             if entry.covers < 1 or entry.first != sequence + 1:
-                raise self._bad(f"skips a sequence in {JOURNAL}", number)
+                raise self._bad(f"skips a sequence in {JOURNAL}", line_number)
             sequence = entry.sequence
             yield entry
 
     def blob(self, key: str, /) -> Iterator[bytes]:
         """Yield the bytes of the blob of the document `key`."""
-        with self._zip.open(BLOBS + key) as source:
-            while chunk := source.read(limits.BLOB_CHUNK_BYTES):
+        with self._zip.open(BLOBS + key) as blob_file:
+            while chunk := blob_file.read(limits.BLOB_CHUNK_BYTES):
                 yield chunk
 
     def count(self, member: str, /) -> int:
@@ -296,12 +296,12 @@ class ArchiveReader:
 
     def _check(self) -> ArchiveManifest:
         names = sorted(self._zip.namelist())
-        if any(info.flag_bits & _ENCRYPTED for info in self._zip.infolist()):
+        if any(member_info.flag_bits & _ENCRYPTED for member_info in self._zip.infolist()):
             raise self._bad("has an encrypted member, which elytron archives never have")
         if [name for name in names if not name.startswith(BLOBS)] != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
             raise self._bad("is not an elytron archive: it has other members")
         # Before anything is unpacked: a small file may claim any size.
-        if sum(info.file_size for info in self._zip.infolist()) > ARCHIVE_BYTES:
+        if sum(member_info.file_size for member_info in self._zip.infolist()) > ARCHIVE_BYTES:
             raise self._bad(f"unpacks to more than {ARCHIVE_BYTES} bytes")
         try:
             manifest = ArchiveManifest.model_validate_json(self._zip.read(MANIFEST))
@@ -324,8 +324,8 @@ class ArchiveReader:
     def _check_member(self, member: ArchiveMember) -> None:
         digest = hashlib.sha256()
         lines = 0
-        with self._zip.open(member.name) as source:
-            while chunk := source.read(limits.BLOB_CHUNK_BYTES):
+        with self._zip.open(member.name) as member_file:
+            while chunk := member_file.read(limits.BLOB_CHUNK_BYTES):
                 digest.update(chunk)
                 lines += chunk.count(b"\n")
         if digest.hexdigest() != member.sha256 or lines != member.lines:
@@ -333,24 +333,24 @@ class ArchiveReader:
 
     def _check_blob(self, blob: ArchiveBlob) -> None:
         digest = hashlib.sha256()
-        size = 0
+        byte_count = 0
         for chunk in self.blob(blob.key):
             digest.update(chunk)
-            size += len(chunk)
-        if (digest.hexdigest(), size) != (blob.sha256, blob.size):
+            byte_count += len(chunk)
+        if (digest.hexdigest(), byte_count) != (blob.sha256, blob.size):
             raise self._bad("is damaged: a file in it does not match the manifest")
 
     def _lines(self, member: str) -> Iterator[tuple[int, dict[str, Any]]]:
         # A zip member's lines are read many times faster through a buffer.
-        with io.BufferedReader(cast("io.BufferedIOBase", self._zip.open(member))) as source:
-            for number, line in enumerate(source, start=1):
+        with io.BufferedReader(cast("io.BufferedIOBase", self._zip.open(member))) as member_file:
+            for line_number, line in enumerate(member_file, start=1):
                 try:
                     parsed_json = json.loads(line)
                 except (ValueError, RecursionError):
-                    raise self._bad(f"has a line that is not JSON in {member}", number) from None
+                    raise self._bad(f"has a line that is not JSON in {member}", line_number) from None
                 if not isinstance(parsed_json, dict):
-                    raise self._bad(f"has a line that is not an object in {member}", number)
-                yield number, parsed_json
+                    raise self._bad(f"has a line that is not an object in {member}", line_number)
+                yield line_number, parsed_json
 
     def _bad(self, problem: str, line: int | None = None) -> UnreadableFile:
         return UnreadableFile(name=self._name, problem=problem, line=line)

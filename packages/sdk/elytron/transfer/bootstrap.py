@@ -250,7 +250,7 @@ async def erased_here(
             journal_refs.add(entry.ref)
     if runs and record is not None and await ctx.spaces.find(scope.space) == SpaceRecord.from_bytes(record.body):
         # Entries of the archive's journal at a compacted run of ours were erased here too.
-        run_ends = [run.sequence for run in runs]
+        run_ends = [compacted_run.sequence for compacted_run in runs]
         for entry in reader.entries():
             run_index = bisect_left(run_ends, entry.sequence)
             if run_index < len(runs) and runs[run_index].first <= entry.sequence and entry.ref in archive_refs:
@@ -286,11 +286,11 @@ class RenamedTurns:
 
     def note(self, sources: Iterable[ArchivedTurn], decisions: Sequence[WriteDecision], /) -> None:
         """Record the outcome of each of `sources`."""
-        for source, decision in zip(sources, decisions, strict=True):
+        for archived_turn, decision in zip(sources, decisions, strict=True):
             if decision.id is not None:
-                turn = self._turns[source.turn] = TurnId(decision.id)
-                for part, old_part in enumerate(source.parts):
-                    self._places[source.turn, old_part] = transcript.message_id(turn, part)
+                turn = self._turns[archived_turn.turn] = TurnId(decision.id)
+                for part, old_part in enumerate(archived_turn.parts):
+                    self._places[archived_turn.turn, old_part] = transcript.message_id(turn, part)
 
     def cited_anew(self, draft: DraftT, /) -> DraftT:
         """Return a fact or skill that cites its turns by their new ids."""
@@ -352,14 +352,14 @@ async def bootstrap_space(
             if batch is None:
                 return report
             try:
-                committed = await ctx.store.commit(batch)
+                receipt = await ctx.store.commit(batch)
             except Conflict as conflict:
                 ctx.spaces.forget(scope.space)
                 await lost_races.lost(conflict)
                 held_locks.enter_context(ctx.lines.hold_documents(scope.space, rehearsal.changed))
                 continue
             nudge_embedding(ctx, scope.space)
-            return report.model_copy(update={"sequence": committed.last})
+            return report.model_copy(update={"sequence": receipt.last})
 
 
 def _rehearsal_context(ctx: OperationContext, rehearsal: RehearsalStore) -> OperationContext:
@@ -396,12 +396,12 @@ async def _add_archive(
     left_out = Counter({name: count for name, count in counts.items() if name in UNBROUGHT})
     renamed_turns = RenamedTurns()
     future_claims: list[FutureClaim] = []
-    async for plane, archive_write, target, sources in _archive_writes(
+    async for plane, archive_write, target_scope, sources in _archive_writes(
         scope, reader, local_refs, left_out, now=ctx.clock.now()
     ):
         claimed = as_claims(archive_write) if word is ArchiveWord.CLAIMED else archive_write
         write = _cited_anew(claimed, renamed_turns)
-        report = await _commit_part(ctx, target, MemoryWriteRequest(scope=target, write=write), write)
+        report = await _commit_part(ctx, target_scope, MemoryWriteRequest(scope=target_scope, write=write), write)
         future_claims += find_future_claims(ctx, write, plane)
         renamed_turns.note(sources, report.decisions if sources else ())
         stored_count = sum(decision.outcome in _STORED_OUTCOMES for decision in report.decisions)
@@ -415,9 +415,9 @@ async def _add_archive(
         skipped_counts[collection] += part_count.skipped
     if not GUARDS.isdisjoint(counts):
         # After the facts: what the archive believes was allowed there.
-        target = partial(_home_of, scope)
+        home_of = partial(_home_of, scope)
         for collection, part_count in (
-            await bring_guards(ctx, scope, reader, local_refs, home_of=target, word=word)
+            await bring_guards(ctx, scope, reader, local_refs, home_of=home_of, word=word)
         ).items():
             imported_counts[collection] += part_count.stored
             skipped_counts[collection] += part_count.skipped
@@ -509,8 +509,8 @@ async def _archive_writes(
                 if draft is None:
                     left_out[transcript.TURNS] += 1
                     continue
-                if hidden := len(turn.messages) - len(turn.erased) - len(draft.messages):
-                    left_out[MESSAGES] += hidden
+                if hidden_count := len(turn.messages) - len(turn.erased) - len(draft.messages):
+                    left_out[MESSAGES] += hidden_count
                 turn_key = ConversationKey(turn.channel, turn.conversation)
                 if pending_turns and (turn_key != key or len(pending_turns) == TURNS_PER_WRITE):
                     assert key is not None
@@ -543,19 +543,19 @@ def _belief_writes(
     skills: dict[SkillSource, list[RuntimeSkillWrite]],
 ) -> Iterator[_ToldPart]:
     for home_key, drafts in facts.items():
-        target = _target_scope(scope, home_key) if home_key is not None else scope
+        target_scope = _target_scope(scope, home_key) if home_key is not None else scope
         for start in range(0, len(drafts), TURNS_PER_WRITE):
             facts_part = tuple(drafts[start : start + TURNS_PER_WRITE])
-            yield _ToldPart(planes_facts.FACTS, LongTermExtraction(facts=facts_part), target)
+            yield _ToldPart(planes_facts.FACTS, LongTermExtraction(facts=facts_part), target_scope)
     for source, writes in skills.items():
         for start in range(0, len(writes), TURNS_PER_WRITE):
             skills_part = tuple(writes[start : start + TURNS_PER_WRITE])
             yield _ToldPart(SKILLS, ProcedureSource(writes=skills_part, source=source), scope)
 
 
-def _turn_writes(pending: Sequence[tuple[TurnDraft, ArchivedTurn]], target: Scope) -> _ToldPart:
-    write = TranscriptWrite(turns=tuple(draft for draft, _ in pending), origin=transcript.TurnOrigin.IMPORTED)
-    return _ToldPart(transcript.TURNS, write, target, tuple(source for _, source in pending))
+def _turn_writes(sourced_drafts: Sequence[tuple[TurnDraft, ArchivedTurn]], target_scope: Scope) -> _ToldPart:
+    write = TranscriptWrite(turns=tuple(draft for draft, _ in sourced_drafts), origin=transcript.TurnOrigin.IMPORTED)
+    return _ToldPart(transcript.TURNS, write, target_scope, tuple(source for _, source in sourced_drafts))
 
 
 def _target_scope(scope: Scope, key: ConversationKey) -> Scope:

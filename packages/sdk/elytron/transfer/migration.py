@@ -243,10 +243,10 @@ def _changed_space(space: SpaceId) -> SpaceInUse:
     return SpaceInUse(space=space, problem=f"was changed during the copy: {_ALONE}")
 
 
-async def _next_items(items: AsyncIterator[T], most: int) -> list[T]:
-    """Return the next `most` of `items`, fewer at their end."""
+async def _next_items(items: AsyncIterator[T], items_max: int) -> list[T]:
+    """Return the next `items_max` of `items`, fewer at their end."""
     page: list[T] = []
-    while len(page) < most and (item := await anext(items, None)) is not None:
+    while len(page) < items_max and (item := await anext(items, None)) is not None:
         page.append(item)
     return page
 
@@ -272,9 +272,9 @@ async def _space_files(store: Store, space: SpaceId) -> AsyncIterator[tuple[str,
         yield document.ref.key, _chain_chunks(first_chunk, chunks)
 
 
-async def _chain_chunks(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for chunk in rest:
+async def _chain_chunks(first_chunk: bytes, later_chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first_chunk
+    async for chunk in later_chunks:
         yield chunk
 
 

@@ -63,9 +63,9 @@ def batch_count(*, documents: int, entries: int, blobs: int) -> int:
     return max(-(-max(documents, entries) // BATCH), least_batches)
 
 
-def batch_share(total: int, number: int, count: int, /) -> int:
-    """Return how many of `total` entries are in batch `number` of `count`."""
-    return total * (number + 1) // count - total * number // count
+def batch_share(total: int, batch_number: int, count: int, /) -> int:
+    """Return how many of `total` entries are in batch `batch_number` of `count`."""
+    return total * (batch_number + 1) // count - total * batch_number // count
 
 
 async def fill_space(
@@ -90,19 +90,19 @@ async def fill_space(
     return sequence
 
 
-def _guard_batch(batch: Batch, marks: Sequence[DocumentRef], number: int, count: int) -> Batch:
+def _guard_batch(batch: Batch, marks: Sequence[DocumentRef], batch_number: int, count: int) -> Batch:
     """Return a batch of a filling that is rejected unless the space still belongs to it."""
     if count == 1:
         return replace(batch, requires=(RequireRevision(FILLING, 0),))
-    if number == 0:
+    if batch_number == 0:
         return replace(
             batch,
-            puts=(*batch.puts, *(PutChange(mark, b"{}", 0) for mark in marks)),
+            puts=(*batch.puts, *(PutChange(mark_ref, b"{}", 0) for mark_ref in marks)),
             requires=(RequireRevision(REF, 0),),
         )
-    if number < count - 1:
-        return replace(batch, requires=tuple(RequireRevision(mark, 1) for mark in marks))
-    return replace(batch, deletes=tuple(DeleteChange(mark, 1) for mark in marks))
+    if batch_number < count - 1:
+        return replace(batch, requires=tuple(RequireRevision(mark_ref, 1) for mark_ref in marks))
+    return replace(batch, deletes=tuple(DeleteChange(mark_ref, 1) for mark_ref in marks))
 
 
 T = TypeVar("T")
@@ -291,5 +291,5 @@ def _with_erasures(entries: Iterator[JournalEntry], refs: Sequence[DocumentRef])
         yield last_entry
     if last_entry is None:
         return
-    for number, ref in enumerate(refs, start=1):
-        yield JournalEntry(last_entry.sequence + number, last_entry.at, JournalAction.ERASE, ref, "")
+    for erasure_number, ref in enumerate(refs, start=1):
+        yield JournalEntry(last_entry.sequence + erasure_number, last_entry.at, JournalAction.ERASE, ref, "")

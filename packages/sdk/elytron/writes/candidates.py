@@ -148,9 +148,9 @@ async def _admit_accepted(
         write = GardenWrite(documents=tuple(gardens.values()))
         planned_parts.append((gardens, await plan_garden(ctx, scope, write, record)))
     decisions: list[tuple[int, WriteDecision]] = []
-    for positions, planned in planned_parts:
-        changes.join(planned.changes)
-        decisions += zip(positions, planned.decisions, strict=True)
+    for positions, planned_write in planned_parts:
+        changes.join(planned_write.changes)
+        decisions += zip(positions, planned_write.decisions, strict=True)
     await link_sources(ctx, scope.space, record, changes, _private_links(dict(accepted), decisions))
     return decisions
 
@@ -169,12 +169,12 @@ def _private_links(
 async def _keep_waiting(
     ctx: OperationContext,
     scope: Scope,
-    waiting: Sequence[tuple[int, CandidateDraft, candidates.CandidateJudgement]],
+    deferred_drafts: Sequence[tuple[int, CandidateDraft, candidates.CandidateJudgement]],
     record: SpaceRecord,
     changes: ChangeSet,
 ) -> list[tuple[int, WriteDecision]]:
     """Put the pending candidates into `changes`, each once however often it is proposed, and return the decisions."""
-    if not waiting:
+    if not deferred_drafts:
         return []
     documents = await ctx.store.scan(scope.space, candidates.CANDIDATES, limit=limits.SCAN_MAX)
     stored_candidates = {
@@ -189,7 +189,7 @@ async def _keep_waiting(
     now = ctx.clock.now()
     decisions: list[tuple[int, WriteDecision]] = []
     soul_memories: list[RestingMemory] = []
-    for position, draft, judgement in waiting:
+    for position, draft, judgement in deferred_drafts:
         # Without the judgement: the same candidate, judged again, is the same one.
         unjudged_draft = draft.model_copy(update={"judgement": None})
         ref = DocumentRef(candidates.CANDIDATES, record.tag("candidate", record.digest(unjudged_draft.to_bytes())))

@@ -99,35 +99,35 @@ async def commit_write(
             return planned_write.report(space, sequence=receipt.last - companion_count if is_recorded else 0)
 
 
-def _tell_fold(ctx: OperationContext, batch: Batch, planned: PlannedWrite, committed: CommitReceipt) -> None:
+def _tell_fold(ctx: OperationContext, batch: Batch, planned_write: PlannedWrite, receipt: CommitReceipt) -> None:
     """Feed the index of the space with what was committed, and request its vectors."""
-    entries = number_entries(batch, after=committed.first - 1)
-    if not planned.changes.deletes:  # deletions are left to the journal
-        ctx.folds.feed(batch.space, fed_commit(entries, planned.changes.folded))
+    entries = number_entries(batch, after=receipt.first - 1)
+    if not planned_write.changes.deletes:  # deletions are left to the journal
+        ctx.folds.feed(batch.space, fed_commit(entries, planned_write.changes.folded))
     nudge_embedding(ctx, batch.space)
 
 
-def _first_report(request: MemoryWriteRequest, record: SpaceRecord, committed: CommitReceipt) -> MemoryWriteReport:
+def _first_report(request: MemoryWriteRequest, record: SpaceRecord, receipt: CommitReceipt) -> MemoryWriteReport:
     """Return the report of the first write with this key."""
     assert request.idempotency_key is not None
-    stored_answer = opened_answer(committed.answer, record, request.idempotency_key, request.write.to_bytes())
+    stored_answer = opened_answer(receipt.answer, record, request.idempotency_key, request.write.to_bytes())
     first_report = MemoryWriteReport.from_bytes(stored_answer)
-    return first_report.model_copy(update={"sequence": committed.last, "duplicated": True})
+    return first_report.model_copy(update={"sequence": receipt.last, "duplicated": True})
 
 
-async def _commit_batch(ctx: OperationContext, batch: Batch, grown: GrownHead | None) -> CommitReceipt:
+async def _commit_batch(ctx: OperationContext, batch: Batch, grown_head: GrownHead | None) -> CommitReceipt:
     """Commit `batch`; others build on its expected head, unless the commit fails."""
-    if grown is None:
+    if grown_head is None:
         return await ctx.store.commit(batch)
     # Before the commit, so that concurrent writes build on it and share its flush.
-    ctx.heads.expect(batch.space, grown)
+    ctx.heads.expect(batch.space, grown_head)
     try:
-        committed = await ctx.store.commit(batch)
+        receipt = await ctx.store.commit(batch)
     except BaseException:
-        ctx.heads.drop(batch.space, grown)
+        ctx.heads.drop(batch.space, grown_head)
         raise
-    (ctx.heads.drop if committed.replayed else ctx.heads.confirm)(batch.space, grown)
-    return committed
+    (ctx.heads.drop if receipt.replayed else ctx.heads.confirm)(batch.space, grown_head)
+    return receipt
 
 
 def _rehearsed_report(report: MemoryWriteReport) -> MemoryWriteReport:
@@ -145,7 +145,7 @@ def _write_batch(
     space: SpaceId,
     request: MemoryWriteRequest,
     record: SpaceRecord,
-    planned: PlannedWrite,
+    planned_write: PlannedWrite,
     *,
     is_new: bool,
 ) -> Batch:
@@ -153,18 +153,20 @@ def _write_batch(
     idempotency = None
     if request.idempotency_key is not None:
         key, write_bytes = request.idempotency_key, request.write.to_bytes()
-        sealed_report = sealed_answer(planned.report(space).to_bytes(), record, key, write_bytes)
+        sealed_report = sealed_answer(planned_write.report(space).to_bytes(), record, key, write_bytes)
         idempotency = BatchKey(key, record.digest(write_bytes), sealed_report)
-    companion_changes = planned.beside or ChangeSet(record)
-    has_entries = planned.changes.entries or companion_changes.entries
-    own_entries = planned.changes.entries if has_entries else (EntryDraft(JournalAction.WRITE, planned.about),)
+    companion_changes = planned_write.beside or ChangeSet(record)
+    has_entries = planned_write.changes.entries or companion_changes.entries
+    own_entries = (
+        planned_write.changes.entries if has_entries else (EntryDraft(JournalAction.WRITE, planned_write.about),)
+    )
     return Batch(
         space=space,
         at=ctx.clock.now(),
         entries=(*entries, *own_entries, *companion_changes.entries),
-        puts=(*puts, *planned.changes.puts, *companion_changes.puts),
-        deletes=(*planned.changes.deletes, *companion_changes.deletes),
-        requires=(*requires, *planned.requires, *planned.changes.requires, *companion_changes.requires),
+        puts=(*puts, *planned_write.changes.puts, *companion_changes.puts),
+        deletes=(*planned_write.changes.deletes, *companion_changes.deletes),
+        requires=(*requires, *planned_write.requires, *planned_write.changes.requires, *companion_changes.requires),
         idempotency=idempotency,
     )
 

@@ -74,19 +74,19 @@ class _NoteWriter:
         self,
         ref: DocumentRef,
         draft: Value,
-        current: ValueT | None,
+        stored_value: ValueT | None,
         revision: int,
         /,
         *,
         kind: type[ValueT],
         **more: Any,
     ) -> None:
-        """Write `draft`, replacing `current`; an equal one changes nothing."""
+        """Write `draft`, replacing `stored_value`; an equal one changes nothing."""
         channel, conversation = self.scope.conversation_key
         fields = {"id": id_of(ref), "channel": channel, "conversation": conversation, "updated_at": self.now}
         value = kind.model_validate({**dict(draft), **fields, **more})
-        outcome = WriteOutcome.STORED if current is None else WriteOutcome.UPDATED
-        if current is not None and current.model_copy(update={"updated_at": self.now}) == value:
+        outcome = WriteOutcome.STORED if stored_value is None else WriteOutcome.UPDATED
+        if stored_value is not None and stored_value.model_copy(update={"updated_at": self.now}) == value:
             outcome = WriteOutcome.CONFIRMED
         else:
             self.changes.put(ref, value, expects=revision, action=JournalAction.WRITE)
@@ -378,10 +378,10 @@ def _write_capsule(scope: Scope, draft: CapsuleDraft, capsule_changes: _CapsuleC
 
 
 def _draft_capsule(
-    scope: Scope, draft: CapsuleDraft, capsule_id: CapsuleId, current: ContinuityCapsule | None, now: Instant
+    scope: Scope, draft: CapsuleDraft, capsule_id: CapsuleId, stored_capsule: ContinuityCapsule | None, now: Instant
 ) -> ContinuityCapsule:
     channel, conversation = scope.conversation_key
-    citations = dict.fromkeys((*(current.provenance if current is not None else ()), *draft.provenance))
+    citations = dict.fromkeys((*(stored_capsule.provenance if stored_capsule is not None else ()), *draft.provenance))
     return ContinuityCapsule(
         id=capsule_id,
         kind=draft.capsule_kind,
@@ -396,7 +396,7 @@ def _draft_capsule(
         state=draft.state,
         channel=channel,
         conversation=conversation,
-        recorded_at=current.recorded_at if current is not None else now,
+        recorded_at=stored_capsule.recorded_at if stored_capsule is not None else now,
         updated_at=now,
     )
 
@@ -520,10 +520,10 @@ class _SubjectChanges:
             changes.delete(ref, expects=self._current[ref][1])
         return changes
 
-    def _bind(self, draft: SubjectDraft, before: Subject | None) -> None:
+    def _bind(self, draft: SubjectDraft, stored_subject: Subject | None) -> None:
         soul_ref = self._soul(draft.soul.soul) if draft.soul is not None and rules.holds_soul(draft) else None
-        if before is not None and before.soul is not None:
-            former_soul_ref = self._soul(before.soul.soul)
+        if stored_subject is not None and stored_subject.soul is not None:
+            former_soul_ref = self._soul(stored_subject.soul.soul)
             binding = self._now_at(former_soul_ref)
             # A soul that another subject has by now stays bound.
             if former_soul_ref != soul_ref and isinstance(binding, BoundSoul) and binding.subject == draft.name:

@@ -234,7 +234,7 @@ def _draft_fact(
     ctx: OperationContext,
     scope: Scope,
     draft: FactDraft,
-    current: planes_facts.Fact | None,
+    known_fact: planes_facts.Fact | None,
     now: Instant,
     *,
     is_first: bool,
@@ -262,7 +262,7 @@ def _draft_fact(
         confirmed_at=observed_at,
         valid_from=valid_since,
         valid_to=rules.end_of(draft, at=now),
-        supersedes=current.id if current is not None else None,
+        supersedes=known_fact.id if known_fact is not None else None,
         reach=draft.reach,
         channel=scope.channel if draft.reach is planes_facts.FactReach.CHAT else None,
         chat=scope.conversation_key.conversation,
@@ -412,18 +412,18 @@ async def _put_fact(batch: _SpaceBatch, memory: FactMemory, change: FactChange) 
     )
 
 
-async def _change_slot(batch: _SpaceBatch, before: Fact, after: Fact) -> None:
+async def _change_slot(batch: _SpaceBatch, former_fact: Fact, changed_fact: Fact) -> None:
     """Move a fact, and those that follow it, to the slot of its new reach. Raises InvalidInput if that is taken."""
-    moved_facts = {after.id: after}
-    for ref, (version, revision) in _following_versions(batch, before):
+    moved_facts = {changed_fact.id: changed_fact}
+    for ref, (version, revision) in _following_versions(batch, former_fact):
         if version.is_believed:
             moved_facts[version.id] = version.model_copy(
-                update={"reach": after.reach, "channel": after.channel, "chat": after.chat}
+                update={"reach": changed_fact.reach, "channel": changed_fact.channel, "chat": changed_fact.chat}
             )
             batch.changes.put(ref, moved_facts[version.id], expects=revision, action=JournalAction.OPERATOR)
     replace(batch.slot, facts=tuple(name for name in batch.slot.facts if name not in moved_facts)).put(batch.changes)
     store, space = batch.ctx.store, batch.scope.space
-    slot = await read_slot(store, space, batch.record, key_of(after))
+    slot = await read_slot(store, space, batch.record, key_of(changed_fact))
     refs = [DocumentRef(planes_facts.FACTS, name) for name in slot.facts]
     present_facts = tuple((await values_at(store, space, refs, Fact)).values())
     if replaceable_versions(present_facts, at=batch.now):
@@ -488,12 +488,12 @@ async def keep_all_uses(ctx: OperationContext, /, *, within_s: float) -> None:
 
 
 async def _plan_pending(
-    ctx: OperationContext, space: SpaceId, pending: dict[FactId, Instant], record: SpaceRecord
+    ctx: OperationContext, space: SpaceId, pending_uses: dict[FactId, Instant], record: SpaceRecord
 ) -> SettledChanges[None]:
-    facts = await ctx.store.get(space, [DocumentRef(planes_facts.FACTS, fact) for fact in pending])
-    use_documents = await ctx.store.get(space, [DocumentRef(FACT_USES, fact) for fact in pending])
+    facts = await ctx.store.get(space, [DocumentRef(planes_facts.FACTS, fact) for fact in pending_uses])
+    use_documents = await ctx.store.get(space, [DocumentRef(FACT_USES, fact) for fact in pending_uses])
     changes = ChangeSet(record)
-    for (fact, at), fact_document, use_document in zip(pending.items(), facts, use_documents, strict=True):
+    for (fact, at), fact_document, use_document in zip(pending_uses.items(), facts, use_documents, strict=True):
         if fact_document is None:
             continue
         former_use = FactUse.from_bytes(use_document.body) if use_document is not None else None

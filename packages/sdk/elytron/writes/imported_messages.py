@@ -73,15 +73,22 @@ class ImportedChanges:
 
 
 async def read_changes(
-    ctx: OperationContext, scope: Scope, write: TranscriptWrite, record: SpaceRecord, there: Mapping[str, NamedTurn], /
+    ctx: OperationContext,
+    scope: Scope,
+    write: TranscriptWrite,
+    record: SpaceRecord,
+    known_names: Mapping[str, NamedTurn],
+    /,
 ) -> ImportedChanges:
-    """Return which turns of an import were erased or have changed; `there` has what is stored under their host ids."""
+    """Return which turns of an import were erased or have changed; `known_names` has what their host ids name."""
     drafts = {draft.host_id: draft for draft in write.turns if draft.host_id is not None}
-    new_drafts = [] if write.restore_erased else [draft for host_id, draft in drafts.items() if host_id not in there]
+    new_drafts = (
+        [] if write.restore_erased else [draft for host_id, draft in drafts.items() if host_id not in known_names]
+    )
     refusal_reasons = dict.fromkeys(await _erased_ids(ctx, scope, record, new_drafts), ERASED)
     turn_refs = {
         host_id: DocumentRef(transcript.TURNS, turn_name.value.turn)
-        for host_id, turn_name in there.items()
+        for host_id, turn_name in known_names.items()
         if record.digest(drafts[host_id].to_bytes()) != turn_name.value.digest or _has_ended(ctx, drafts[host_id])
     }
     tag = record.conversation_tag(scope.conversation_key)
@@ -103,7 +110,7 @@ async def read_changes(
         if has_same_texts and not (_has_ended(ctx, drafts[host_id]) and turn.is_kept(0)):
             continue
         if host_id in edited_refs or all(turn.is_kept(part) for part in range(len(turn.messages))):
-            revision = there[host_id].document.revision if host_id in there else 0
+            revision = known_names[host_id].document.revision if host_id in known_names else 0
             replaced_turns[host_id] = ReplacedTurn(document, turn, revision)
         else:
             refusal_reasons[host_id] = OWNERS_VERSION
@@ -128,20 +135,22 @@ async def _erased_ids(
     return [host_id for host_id, ref in mark_refs.items() if ref in marks]
 
 
-def hide_earlier(changes: ChangeSet, stored: ReplacedTurn, /, *, at: Instant) -> None:
+def hide_earlier(changes: ChangeSet, replaced_turn: ReplacedTurn, /, *, at: Instant) -> None:
     """Add to a batch that a turn is hidden because another one replaces it."""
-    hidden_parts = dict.fromkeys(range(len(stored.turn.messages)), at) | stored.turn.forgotten
-    hidden_turn = stored.turn.model_copy(update={"forgotten": hidden_parts})
-    changes.put(stored.document.ref, hidden_turn, expects=stored.document.revision, action=JournalAction.MERGE)
+    hidden_parts = dict.fromkeys(range(len(replaced_turn.turn.messages)), at) | replaced_turn.turn.forgotten
+    hidden_turn = replaced_turn.turn.model_copy(update={"forgotten": hidden_parts})
+    changes.put(
+        replaced_turn.document.ref, hidden_turn, expects=replaced_turn.document.revision, action=JournalAction.MERGE
+    )
 
 
-def with_edit(turn: Turn, stored: ReplacedTurn | None, /) -> Turn:
+def with_edit(turn: Turn, replaced_turn: ReplacedTurn | None, /) -> Turn:
     """Return a turn with the message that it replaces, if any, hidden or archived as that one is."""
-    if stored is None:
+    if replaced_turn is None:
         return turn
-    edited_id = transcript.message_id(TurnId(stored.document.ref.key), 0)
-    inherited_fields = {name: getattr(stored.turn, name) for name in ("lifecycle", "redaction")}
-    inherited_fields["forgotten"] = stored.turn.forgotten | turn.forgotten
+    edited_id = transcript.message_id(TurnId(replaced_turn.document.ref.key), 0)
+    inherited_fields = {name: getattr(replaced_turn.turn, name) for name in ("lifecycle", "redaction")}
+    inherited_fields["forgotten"] = replaced_turn.turn.forgotten | turn.forgotten
     return turn.model_copy(update={"metadata": turn.metadata | {EDIT_OF: edited_id}, **inherited_fields})
 
 
@@ -222,8 +231,8 @@ async def compare_import(
     return report.model_copy(update={"decisions": tuple(decisions), "compared": compared})
 
 
-def _repeat_of(comparison: ImportComparison, place: int) -> int:
-    return comparison.repeats[place] if place < len(comparison.repeats) else 0
+def _repeat_of(comparison: ImportComparison, position: int) -> int:
+    return comparison.repeats[position] if position < len(comparison.repeats) else 0
 
 
 def _swapped_sequence(messages: StoredMessages, message: Message, repeat: int) -> int | None:

@@ -119,9 +119,9 @@ async def _turn_page(
     scope: Scope,
     refs: list[DocumentRef],
     request: MemoryTranscriptLifecycleRequest,
-    touched: _TouchedTurns,
+    touched_turns: _TouchedTurns,
 ) -> None:
-    """Change the turns at `refs` as one batch, with who requested it and why, and add them to `touched`."""
+    """Change the turns at `refs` as one batch, with who requested it and why, and add them to `touched_turns`."""
     transition = request.transition
 
     async def plan(record: SpaceRecord) -> SettledChanges[list[tuple[TurnId, transcript.Turn]]]:
@@ -130,10 +130,10 @@ async def _turn_page(
         documents = (await documents_at(ctx.store, scope.space, refs)).values()
         turns = {document.ref: transcript.Turn.from_bytes(document.body) for document in documents}
         if transition is Transition.DELETE_RAW:
-            touched.emptied |= {TurnId(ref.key) for ref in turns}
+            touched_turns.emptied |= {TurnId(ref.key) for ref in turns}
             erasure_marks_by_ref = await erasure_marks(ctx, scope.space, record, messages_of(turns.values()))
-            for ref, (mark, revision) in erasure_marks_by_ref.items():
-                changes.put(ref, mark, expects=revision, action=None)
+            for ref, (erased_import, revision) in erasure_marks_by_ref.items():
+                changes.put(ref, erased_import, expects=revision, action=None)
         for document in documents:
             turn = turns[document.ref]
             changed_turn = apply_transition(turn, transition)
@@ -149,9 +149,9 @@ async def _turn_page(
         return SettledChanges(affected_turns, changes)
 
     affected_turns, sequence = await settle_changes(ctx, scope.space, plan, takes_back=True)
-    touched.turns += affected_turns
+    touched_turns.turns += affected_turns
     if sequence:
-        touched.changed, touched.sequence = True, sequence
+        touched_turns.changed, touched_turns.sequence = True, sequence
 
 
 def _audit_events(
@@ -179,27 +179,29 @@ async def _note_anew(
         changes.put(ref, changed_progress, expects=revision, action=JournalAction.MAINTENANCE)
 
 
-async def _remove_emptied(ctx: OperationContext, scope: Scope, touched: _TouchedTurns) -> None:
+async def _remove_emptied(ctx: OperationContext, scope: Scope, touched_turns: _TouchedTurns) -> None:
     """Remove the remains of emptied turns: replaced bodies, attributes deleted with the text, the index checkpoint."""
-    turn_prefixes = [f"{turn}." for turn in touched.emptied]
+    turn_prefixes = [f"{turn}." for turn in touched_turns.emptied]
     refs = [
         document.ref
         for document in await documents_under(ctx.store, scope.space, TURN_ATTRIBUTES, turn_prefixes)
         if TurnAttribute.from_bytes(document.body).policy is AttributePolicy.FOLLOW_TRANSCRIPT
     ]
     erasure_target = ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(refs), blobs=(CHECKPOINT,))
-    touched.sequence = (await ctx.store.erase(erasure_target)).sequence
+    touched_turns.sequence = (await ctx.store.erase(erasure_target)).sequence
     await ctx.folds.settle_erasure(scope.space)
 
 
-async def _find_derived(ctx: OperationContext, scope: Scope, tag: ConversationTag, touched: _TouchedTurns) -> None:
-    affected_ids = {turn_id for turn_id, _ in touched.turns}
+async def _find_derived(
+    ctx: OperationContext, scope: Scope, tag: ConversationTag, touched_turns: _TouchedTurns
+) -> None:
+    affected_ids = {turn_id for turn_id, _ in touched_turns.turns}
     if not affected_ids:
         return
     for document in await documents_under(ctx.store, scope.space, DERIVED_REFS, (f"{tag}.",)):
         if TurnId(document.ref.key.rpartition(".")[0]) in affected_ids:
             ref = DerivedMemoryRef.read(document.body, space=scope.space)
-            touched.derived.append(DerivedMemoryLink.of(ref))
+            touched_turns.derived.append(DerivedMemoryLink.of(ref))
 
 
 def _lifecycle_report(
@@ -207,38 +209,38 @@ def _lifecycle_report(
     scope: Scope,
     conversation: MeantConversation,
     request: MemoryTranscriptLifecycleRequest,
-    touched: _TouchedTurns,
+    touched_turns: _TouchedTurns,
 ) -> MemoryTranscriptLifecycleReport:
     transcript_budget = ctx.profile.budget.transcript
     clipper = ReportClipper()
     refs: list[HostOpaqueRef] = []
     redactions: list[TranscriptRedactionReportItem] = []
-    for turn_id, turn in touched.turns:
+    for turn_id, turn in touched_turns.turns:
         visible_refs, items = cut_refs(turn_id, turn, view=request.view, budget=transcript_budget)
         refs += visible_refs
         redactions += items
-    message_ids = [message_id for turn_id, turn in touched.turns for message_id in _message_ids(turn_id, turn)]
-    listed_ids = clipper.limit("turns", [turn_id for turn_id, _ in touched.turns], limits.PAGE_MAX)
+    message_ids = [message_id for turn_id, turn in touched_turns.turns for message_id in _message_ids(turn_id, turn)]
+    listed_ids = clipper.limit("turns", [turn_id for turn_id, _ in touched_turns.turns], limits.PAGE_MAX)
     return MemoryTranscriptLifecycleReport(
         space=scope.space,
         channel=conversation.key.channel,
         conversation=conversation.key.conversation,
         transition=request.transition,
         alias=conversation.trust,
-        affected_turns=len(touched.turns),
+        affected_turns=len(touched_turns.turns),
         affected_turn_ids=listed_ids,
         affected_message_ids=clipper.limit("messages", message_ids, limits.PAGE_MAX),
         affected_host_refs=clipper.limit("host_refs", refs, limits.PAGE_MAX),
         redacted_host_refs=sum(1 for item in redactions if item.reason is not TranscriptRedactionReason.HOST_REF_LABEL),
         host_ref_redactions=clipper.profile("redactions", redactions, transcript_budget.redaction_items),
-        derived_memory_refs=clipper.profile("derived_refs", touched.derived, transcript_budget.derived_refs),
+        derived_memory_refs=clipper.profile("derived_refs", touched_turns.derived, transcript_budget.derived_refs),
         profile_budget_applied=clipper.is_by_profile
         or any(item.reason is TranscriptRedactionReason.PROFILE_BUDGET for item in redactions),
         clipped=tuple(clipper.clips),
-        changed=touched.changed,
+        changed=touched_turns.changed,
         reason=request.reason,
         requested_by=request.requested_by,
-        sequence=touched.sequence,
+        sequence=touched_turns.sequence,
     )
 
 

@@ -129,12 +129,12 @@ async def documents_of_names(
 ) -> NamedDocuments:
     """Return the records of these names, and the ref of each."""
     refs = {name: record_ref(record, *name, collection=collection) for name in names}
-    there = await documents_at(ctx.store, space, refs.values())
-    return {name: (ref, there.get(ref)) for name, ref in refs.items()}
+    stored_documents = await documents_at(ctx.store, space, refs.values())
+    return {name: (ref, stored_documents.get(ref)) for name, ref in refs.items()}
 
 
 def plan_records(
-    there: NamedDocuments,
+    documents_by_name: NamedDocuments,
     requests: Sequence[RecordPutRequest],
     changes: ChangeSet,
     /,
@@ -146,7 +146,7 @@ def plan_records(
     refs: list[DocumentRef] = []
     records: list[Record] = []
     for request in requests:
-        ref, document = there[request.namespace, request.key]
+        ref, document = documents_by_name[request.namespace, request.key]
         current_record = Record.from_bytes(document.body) if document is not None else None
         revision = document.revision if document is not None else 0
         require_version(current_record, request.expected_version, at)

@@ -172,12 +172,14 @@ def _admit_skill(
     return _skill_decision(name, name, WriteOutcome.STORED if stored_skill is None else WriteOutcome.UPDATED, reason)
 
 
-def _confirm_skill(repository: SkillRepository, name: str, current: skills.Skill, skill: skills.Skill) -> WriteDecision:
-    """Record that `current` was observed again: its citations grow, nothing else changes."""
-    citations = join_unique(current.citations, skill.citations, most=limits.CITATIONS)
-    if citations != current.citations:
-        repository.put(current.model_copy(update={"citations": citations}), JournalAction.MERGE)
-    return _skill_decision(name, current.name, WriteOutcome.CONFIRMED, "")
+def _confirm_skill(
+    repository: SkillRepository, name: str, stored_skill: skills.Skill, skill: skills.Skill
+) -> WriteDecision:
+    """Record that `stored_skill` was observed again: its citations grow, nothing else changes."""
+    citations = join_unique(stored_skill.citations, skill.citations, most=limits.CITATIONS)
+    if citations != stored_skill.citations:
+        repository.put(stored_skill.model_copy(update={"citations": citations}), JournalAction.MERGE)
+    return _skill_decision(name, stored_skill.name, WriteOutcome.CONFIRMED, "")
 
 
 def _skill_decision(
@@ -197,7 +199,7 @@ def _next_skill(
     record: SpaceRecord,
     write: ProcedureSource,
     item: RuntimeSkillWrite,
-    current: skills.Skill | None,
+    stored_skill: skills.Skill | None,
     now: Instant,
 ) -> skills.Skill:
     name = skills.full_name(item.name)
@@ -214,7 +216,7 @@ def _next_skill(
         observed_at=item.observed_at if item.observed_at is not None else now,
         recorded_at=now,
         updated_at=now,
-        enabled=current.enabled if current is not None else True,
+        enabled=stored_skill.enabled if stored_skill is not None else True,
     )
 
 
