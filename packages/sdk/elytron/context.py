@@ -197,7 +197,9 @@ class OperationContext:
                 operation=type(request).__name__, way_out="pass a user_id or a scope, or open the runtime with space="
             )
         if is_reserved(scope.space) or (scope.agent is not None and is_reserved(scope.agent)):
-            names = " or ".join(map(repr, RESERVED))
-            problem = f"names of spaces and agents that begin with {names} are reserved for the system: choose another"
+            prefixes = " or ".join(map(repr, RESERVED))
+            problem = (
+                f"names of spaces and agents that begin with {prefixes} are reserved for the system: choose another"
+            )
             raise PermissionRefused(problem)
         return scope

@@ -110,16 +110,16 @@ def _guard_request(method: Callable[..., Async[Any]]) -> Callable[..., Async[Any
     """Return a method with checked arguments that accepts no request."""
     arguments = _CallArguments(method)
     first_annotation = next(iter(method.__annotations__.values()), None)
-    kinds = [
+    request_types = [
         each
         for each in (first_annotation, *get_args(first_annotation))
         if isinstance(each, type) and issubclass(each, Request)
     ]
-    kind = kinds[0] if kinds else None
+    request_type = request_types[0] if request_types else None
 
     @wraps(method)
     async def call(face: object, /, *args: object, **kwargs: object) -> object:
-        arguments.request_of(args, kwargs, kind)
+        arguments.request_of(args, kwargs, request_type)
         return await method(face, *args, **kwargs)
 
     setattr(call, REQUEST_ATTRIBUTE, None)
@@ -133,9 +133,9 @@ class _CallArguments:
         # Without the name of its class, which means nothing to the caller: Python shows it in errors.
         method.__qualname__ = self._name = method.__name__
         method_code = method.__code__
-        count = method_code.co_argcount + method_code.co_kwonlyargcount
+        parameter_count = method_code.co_argcount + method_code.co_kwonlyargcount
         self._names = method_code.co_varnames[1 : method_code.co_argcount]
-        self._keywords = frozenset(method_code.co_varnames[method_code.co_posonlyargcount : count]) - {"self"}
+        self._keywords = frozenset(method_code.co_varnames[method_code.co_posonlyargcount : parameter_count]) - {"self"}
 
     def request_of(
         self, args: Sequence[object], kwargs: Mapping[str, object], kind: type[AnyRequestT] | None

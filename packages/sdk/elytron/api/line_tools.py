@@ -135,21 +135,21 @@ _LOST = "Damage took memories that were stored here; the operator was told. What
 _DOUBT = "Uncertain: these are the nearest memories, and perhaps none answers the query."
 
 
-def _ask_add(line: AddLineRequest, own: Scope | None) -> Value:
+def _ask_add(line: AddLineRequest, caller_scope: Scope | None) -> Value:
     flat_request = AddRequest(text=line.text, speaker=line.speaker, conversation=line.conversation, tags=line.tags)
-    return ADD.ask(flat_request, own)
+    return ADD.ask(flat_request, caller_scope)
 
 
-def _ask_search(line: SearchLineRequest, own: Scope | None) -> Value:
-    return SEARCH.ask(FlatSearch(query=line.query, limit=line.limit, conversation=line.conversation), own)
+def _ask_search(line: SearchLineRequest, caller_scope: Scope | None) -> Value:
+    return SEARCH.ask(FlatSearch(query=line.query, limit=line.limit, conversation=line.conversation), caller_scope)
 
 
-def _ask_context(line: ContextLineRequest, own: Scope | None) -> Value:
-    return CONTEXT.ask(ContextRequest(query=line.query, max_chars=line.max_chars), own)
+def _ask_context(line: ContextLineRequest, caller_scope: Scope | None) -> Value:
+    return CONTEXT.ask(ContextRequest(query=line.query, max_chars=line.max_chars), caller_scope)
 
 
-def _ask_fact(line: RememberFact, own: Scope | None) -> Value:
-    return FACTS.ask(FactRequest(topic=line.topic, content=line.content), own)
+def _ask_fact(line: RememberFact, caller_scope: Scope | None) -> Value:
+    return FACTS.ask(FactRequest(topic=line.topic, content=line.content), caller_scope)
 
 
 def _ask_list(line: ListRecent, _own: Scope | None) -> Value:

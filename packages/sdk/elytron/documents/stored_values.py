@@ -266,12 +266,12 @@ async def read_slots(
             slot_place: documents[slot_place] for slot_place in (ref, *earlier_refs[ref]) if slot_place in documents
         }
         stored_slots = [FactSlot.from_bytes(document.body) for document in slot_documents.values()]
-        names = [name for slot in stored_slots for name in slot.facts]
+        fact_ids = [name for slot in stored_slots for name in slot.facts]
         slots[ref] = StoredSlot(
             key=key._replace(topic=stored_slots[0].topic) if stored_slots else key,
             ref=ref,
             # An id begins with its time, so separate lists can be merged in order.
-            facts=tuple(names if len(stored_slots) < 2 else sorted(names)),
+            facts=tuple(fact_ids if len(stored_slots) < 2 else sorted(fact_ids)),
             revision=slot_documents[ref].revision if ref in slot_documents else 0,
             earlier={
                 slot_place: document.revision for slot_place, document in slot_documents.items() if slot_place != ref
@@ -294,5 +294,5 @@ async def versions_of(store: Store, space: SpaceId, slot: StoredSlot, /) -> list
 
 def remaining_of(versions: Iterable[Fact], /, *, without: Collection[str]) -> tuple[str, ...]:
     """Return the ids of other versions that are still believed for some time, as many as one request can name."""
-    ids = [fact.id for fact in versions if fact.is_believed and fact.id not in without]
-    return tuple(ids[-limits.WRITES_PER_REQUEST :])
+    believed_ids = [fact.id for fact in versions if fact.is_believed and fact.id not in without]
+    return tuple(believed_ids[-limits.WRITES_PER_REQUEST :])

@@ -111,12 +111,12 @@ class PieceTokenizer:
         """Return the tokens of a text, at most `most` including its edge tokens."""
         normal_text = unicodedata.normalize("NFC", text).translate(self._characters)
         start_id, end_id = self._edges
-        ids = [start_id]
+        piece_ids = [start_id]
         for word in normal_text.split():
-            ids += self._word_ids(_SPACE + word)
-            if len(ids) >= most:
+            piece_ids += self._word_ids(_SPACE + word)
+            if len(piece_ids) >= most:
                 break
-        return [*ids[: most - 1], end_id]
+        return [*piece_ids[: most - 1], end_id]
 
     def _word_ids(self, word: str) -> list[int]:
         position = len(word)

@@ -111,13 +111,19 @@ def _graph_encoder(tokens: bytes, session: Any, *, max_tokens: int) -> Encode:
     outputs = [each.name for each in session.get_outputs()]
     output = next((name for name in _OUTPUTS if name in outputs), None)
     if output is None or not input_names <= {"ids", "mask", "input_ids", "attention_mask", "token_type_ids"}:
-        names = ", ".join(sorted(input_names | {*outputs}))
-        raise UnreadableFile(name=MODEL, problem=f"is not a sentence encoder; its inputs and outputs are {names}")
+        port_names = ", ".join(sorted(input_names | {*outputs}))
+        raise UnreadableFile(name=MODEL, problem=f"is not a sentence encoder; its inputs and outputs are {port_names}")
 
     def encode(text: str) -> list[float]:
-        ids = np.array([tokenizer.encode(text).ids], np.int64)
-        mask, token_types = np.ones_like(ids), np.zeros_like(ids)
-        inputs = {"ids": ids, "mask": mask, "input_ids": ids, "attention_mask": mask, "token_type_ids": token_types}
+        token_ids = np.array([tokenizer.encode(text).ids], np.int64)
+        mask, token_types = np.ones_like(token_ids), np.zeros_like(token_ids)
+        inputs = {
+            "ids": token_ids,
+            "mask": mask,
+            "input_ids": token_ids,
+            "attention_mask": mask,
+            "token_type_ids": token_types,
+        }
         (vectors,) = session.run([output], {name: inputs[name] for name in input_names})
         vector = vectors[0].mean(axis=0) if vectors.ndim == 3 else vectors[0]
         return vector.tolist()

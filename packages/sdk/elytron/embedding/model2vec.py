@@ -149,13 +149,13 @@ class TokenTable:
     def vector(self, text: str) -> Floats:
         """Return the mean vector of a text's known tokens; all 0 if it has none."""
         encoding = self.tokenizer.encode(text[: self.chars], add_special_tokens=False)
-        ids = np.array([token for token in encoding.ids if token != self.unknown], np.intp)
-        if not len(ids):
+        token_ids = np.array([token for token in encoding.ids if token != self.unknown], np.intp)
+        if not len(token_ids):
             return np.zeros(self.rows.shape[1:], np.float32)
-        token_rows = self.rows[ids if self.mapping is None else self.mapping[ids]]
+        token_rows = self.rows[token_ids if self.mapping is None else self.mapping[token_ids]]
         if self.weights is not None:
-            token_rows = token_rows * self.weights[ids][:, None]
-        mean_vector = np.asarray(np.add.reduce(token_rows, axis=0, dtype=np.float64) / len(ids), np.float64)
+            token_rows = token_rows * self.weights[token_ids][:, None]
+        mean_vector = np.asarray(np.add.reduce(token_rows, axis=0, dtype=np.float64) / len(token_ids), np.float64)
         vector_length = float(np.linalg.norm(mean_vector)) if self.is_normal else 1.0
         return (mean_vector / (vector_length or 1.0)).astype(np.float32)
 

@@ -141,8 +141,8 @@ class _OnnxGraph:
         hidden_states = self._encoded(mask)
         widened_mask = self._op("Unsqueeze", mask, self._whole(2))
         text_sums = self._op("ReduceSum", self._op("Mul", hidden_states, widened_mask), self._whole(1), keepdims=0)
-        count = self._op("ReduceSum", widened_mask, self._whole(1), keepdims=0)
-        self._nodes.append(helper.make_node("Div", [text_sums, count], ["pooled"]))
+        token_count = self._op("ReduceSum", widened_mask, self._whole(1), keepdims=0)
+        self._nodes.append(helper.make_node("Div", [text_sums, token_count], ["pooled"]))
         value_info, input_axes, width = helper.make_tensor_value_info, ["texts", "tokens"], self._shape.hidden_size
         ids_input = value_info("ids", TensorProto.INT64, input_axes)
         if not self._has_words:
@@ -174,8 +174,8 @@ class _OnnxGraph:
         return hidden_states
 
     def _layer(self, hidden_states: str, bias: str, name: str) -> str:
-        attended = self._op("Add", hidden_states, self._attention(hidden_states, bias, name))
-        hidden_states = self._norm(attended, f"{name}.attention.output.LayerNorm")
+        attention_output = self._op("Add", hidden_states, self._attention(hidden_states, bias, name))
+        hidden_states = self._norm(attention_output, f"{name}.attention.output.LayerNorm")
         activation = self._op("Gelu", self._dense(hidden_states, f"{name}.intermediate.dense"))
         layer_output = self._op("Add", hidden_states, self._dense(activation, f"{name}.output.dense"))
         return self._norm(layer_output, f"{name}.output.LayerNorm")

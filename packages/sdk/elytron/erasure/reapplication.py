@@ -156,16 +156,16 @@ def _erasure_lines(erasures: FileErasures) -> Iterator[bytes]:
 def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
     erasures = FileErasures()
     current_space: SpaceErasures | None = None
-    count = -1
+    line_index = -1
     expected_count = 0
     # One byte more than allowed reveals a longer line.
     while line_bytes := file.readline(ERASURES_LINE_BYTES + 1):
-        count += 1
-        if count > ERASURES_LINES or not line_bytes.endswith(b"\n"):
+        line_index += 1
+        if line_index > ERASURES_LINES or not line_bytes.endswith(b"\n"):
             raise UnreadableFile(name=name, problem="is not a file of erasures, or is truncated")
         try:
             fields = strict_json.parse_json(line_bytes, limit=ERASURES_LINE_BYTES)
-            if count == 0:
+            if line_index == 0:
                 expected_count = ErasuresHead.model_validate(fields).lines
             elif isinstance(fields, dict) and "identity" in fields:
                 line = ErasedSpace.model_validate(fields)
@@ -174,9 +174,9 @@ def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
             else:
                 _read_line(current_space, ErasedMemory.model_validate(fields))
         except (InvalidInput, ValueError):
-            raise UnreadableFile(name=name, problem=f"has no valid erasure in line {count + 1}") from None
+            raise UnreadableFile(name=name, problem=f"has no valid erasure in line {line_index + 1}") from None
     # A file may be truncated just after a line.
-    if count != expected_count:
+    if line_index != expected_count:
         raise UnreadableFile(name=name, problem="is not a file of erasures, or is truncated")
     return erasures
 
@@ -222,14 +222,16 @@ async def end_again(ctx: OperationContext, record: SpaceRecord, erasures: SpaceE
     last_writes = await _last_writes(ctx)
     former_users = {ref: user for ref, user in users.items() if _is_ended(erasures, ref, last_writes.get(ref))}
     spaces = {space for user in former_users.values() for space in (*user.spaces, user.user_id)}
-    names = {
+    name_by_document = {
         document: KeyName.from_bytes(document.body).user_id
         async for document in store.scan_documents(ctx.store, SYSTEM_SPACE, KEYS)
     }
     erased_names = {user.user_id for user in former_users.values()}
-    ended_names = {document: name for document, name in names.items() if ErasedItem(document.ref) in erasures.memories}
+    ended_names = {
+        document: name for document, name in name_by_document.items() if ErasedItem(document.ref) in erasures.memories
+    }
     revoked_names = set(ended_names.values()) - erased_names
-    refs = [*former_users, *(document.ref for document, name in names.items() if name in erased_names)]
+    refs = [*former_users, *(document.ref for document, name in name_by_document.items() if name in erased_names)]
     refs += [
         document.ref
         async for document in store.scan_documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS)
@@ -350,11 +352,11 @@ async def erase_again(
         erasure_report = await erase_space(ctx, scope, MemoryEraseRequest(whole_space=scope.space, dry_run=dry_run))
         return _apply_report(scope, ErasuresOutcome.APPLIED, by_plane(erasure_report.removed), dry_run=dry_run)
     memories = await stored_at(ctx, scope, dict.fromkeys(erased_item.ref for erased_item in space_erasures.memories))
-    ids = dict(_returned_ids(space_erasures, memories, journal))
-    if ids and not dry_run:
-        await erase_many(ctx, scope, list(ids))
-    outcome = ErasuresOutcome.APPLIED if ids else ErasuresOutcome.NOTHING
-    return _apply_report(scope, outcome, dict(Counter(ids.values())), dry_run=dry_run)
+    plane_by_id = dict(_returned_ids(space_erasures, memories, journal))
+    if plane_by_id and not dry_run:
+        await erase_many(ctx, scope, list(plane_by_id))
+    outcome = ErasuresOutcome.APPLIED if plane_by_id else ErasuresOutcome.NOTHING
+    return _apply_report(scope, outcome, dict(Counter(plane_by_id.values())), dry_run=dry_run)
 
 
 class _WriteJournal:

@@ -290,16 +290,18 @@ class _ImportRun:
             raise UnreadableFile(name=self.source.name, problem=_nothing_found(_ordered_counts(contents.left_out)))
         if len(contents.owners) > 1 and not self.owners:
             # One space is one user's: another user's memories come in only where the caller says so.
-            names = ", ".join(repr(name) for name in sorted(contents.owners)[:OWNERS_NAMED])
+            owner_names = ", ".join(repr(name) for name in sorted(contents.owners)[:OWNERS_NAMED])
             way_out = "name them with owners= (--memories-of), or '*' for all"
-            problem = f"are missing: {self.source.name} holds memories of several users, such as {names}; {way_out}"
+            problem = (
+                f"are missing: {self.source.name} holds memories of several users, such as {owner_names}; {way_out}"
+            )
             raise InvalidInput(field="owners", problem=problem)
 
     def _messages(self, transcript: FoundTranscript) -> Iterator[ImportedMessage]:
         """Yield the messages of a transcript, with how far the whole source has been read."""
-        home = _home_conversation(self.scope, transcript)
-        for message in transcript.messages(home, include=self.include, strict=self.strict):
-            title = message.title or (_file_stem(transcript.name) if message.conversation == home else None)
+        home_key = _home_conversation(self.scope, transcript)
+        for message in transcript.messages(home_key, include=self.include, strict=self.strict):
+            title = message.title or (_file_stem(transcript.name) if message.conversation == home_key else None)
             yield replace(message, title=title, done_bytes=self.read_bytes + message.done_bytes)
 
     async def compare_home(self, transcript: FoundTranscript) -> None:

@@ -538,13 +538,15 @@ def _fitting_vectors(index: "SpaceIndex", embedded: Sequence[EmbeddedDocument]) 
     """Return `embedded` without vectors of another dimension than their model's first ones, which nothing compares."""
     dimensions: dict[str, int | None] = {}
     documents: list[EmbeddedDocument] = []
-    for item in embedded:
-        vector_sizes = {len(data) for data in item.vectors.values()}
-        dimension = dimensions.setdefault(item.model, index.dimensions_of(item.model))
+    for embedded_document in embedded:
+        vector_sizes = {len(data) for data in embedded_document.vectors.values()}
+        dimension = dimensions.setdefault(embedded_document.model, index.dimensions_of(embedded_document.model))
         if dimension is None and vector_sizes:
-            dimension = dimensions[item.model] = min(vector_sizes) // 4
+            dimension = dimensions[embedded_document.model] = min(vector_sizes) // 4
         documents.append(
-            item if dimension is None or vector_sizes <= {4 * dimension} else EmbeddedDocument(item.ref, item.model, {})
+            embedded_document
+            if dimension is None or vector_sizes <= {4 * dimension}
+            else EmbeddedDocument(embedded_document.ref, embedded_document.model, {})
         )
     return documents
 

@@ -197,13 +197,13 @@ class _ReadingSteps:
     @classmethod
     async def begin(cls, ctx: OperationContext, space: SpaceId, /) -> Self:
         """Return the steps of reading `space`; for a damaged one nothing is reported."""
-        total = 0
+        total_steps = 0
         if ctx.progress is not None:
             with suppress(StoreError, SealError):
-                total = await end_of(ctx.store, space, 1) + sum(
+                total_steps = await end_of(ctx.store, space, 1) + sum(
                     [await ctx.store.count(space, name) for name in COLLECTIONS]
                 )
-        return cls(ctx.progress, total)
+        return cls(ctx.progress, total_steps)
 
     def take(self, count: int = 1, /) -> None:
         count_before, self.count = self.count, self.count + count

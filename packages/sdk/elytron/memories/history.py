@@ -53,14 +53,14 @@ async def history_of(
         case FactMemory(fact=fact):
             return await _of_slot_read(ctx, scope, fact, include_private=include_private)
         case MessageMemory(turn=turn, part=part):
-            items = _of_message(memory_id, turn, part)
+            history = _of_message(memory_id, turn, part)
         case SkillMemory(skill=skill):
-            items = _of_skill(memory_id, skill)
+            history = _of_skill(memory_id, skill)
         case StoredMemory():
-            items = _of_kept(memory_id, memory, trail)
+            history = _of_kept(memory_id, memory, trail)
         case _:
             assert_never(memory)
-    return with_trail(items, trail, memory=memory_id, part=part)
+    return with_trail(history, trail, memory=memory_id, part=part)
 
 
 async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) -> Memory:

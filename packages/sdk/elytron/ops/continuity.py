@@ -306,12 +306,12 @@ async def _take_layers(
 
 def _new_drafts(drafts: Sequence[FactDraft], own_facts: Sequence[Fact]) -> tuple[FactDraft, ...]:
     """Return the facts that are new here: importing the same again is no evidence."""
-    contents = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact.content for fact in own_facts}
+    content_by_slot = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact.content for fact in own_facts}
     slots = [(draft.fact_kind, topic_key(draft.topic), draft.reach is FactReach.CHAT) for draft in drafts]
     return tuple(
         draft
         for draft, slot in zip(drafts, slots, strict=True)
-        if not rules.says_the_same(draft.content, contents.get(slot, ""))
+        if not rules.says_the_same(draft.content, content_by_slot.get(slot, ""))
     )
 
 

@@ -237,9 +237,9 @@ async def _plan_forgetting(
 def _facts_token(record: SpaceRecord, request: FactForgetRequest, matches: list[tuple[Fact, int]]) -> str:
     """Return the token of these facts at these revisions, selected by this query."""
     token_parts = [part for fact, revision in matches for part in (fact.id, str(revision))]
-    kinds = ",".join(sorted(kind.value for kind in request.kinds))
+    kind_text = ",".join(sorted(kind.value for kind in request.kinds))
     return record.tag(
-        "forget facts", similarity.normalise_text(request.query), kinds, str(request.include_private), *token_parts
+        "forget facts", similarity.normalise_text(request.query), kind_text, str(request.include_private), *token_parts
     )
 
 

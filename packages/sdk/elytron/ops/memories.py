@@ -377,5 +377,5 @@ async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /
     A private document's text is never returned, nor masked or deleted text.
     """
     scope = ctx.scope_of(request)
-    items = await history_of(ctx, scope, request.id, include_private=request.include_private)
-    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
+    history = await history_of(ctx, scope, request.id, include_private=request.include_private)
+    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(history))

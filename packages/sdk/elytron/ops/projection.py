@@ -90,8 +90,10 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
     reader = await open_reader(ctx, scope.space)
     standing = await standing_items(reader, scope, request, key) if reader is not None else StandingItems()
     max_len, by_bound = _length_bound(ctx, request)
-    count = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
-    gathered = await _gather_recalled(ctx, reader, scope, request, max(count, 1) + len(standing.facts), room=max_len)
+    recall_count = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
+    gathered = await _gather_recalled(
+        ctx, reader, scope, request, max(recall_count, 1) + len(standing.facts), room=max_len
+    )
     hints = await hints_beside(ctx, reader, request)
     private_items = private_of(standing.private, request, gathered.private)
     is_empty = gathered.verdict.reason is NothingReason.EMPTY_SPACE
@@ -109,7 +111,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
                 agent_tools=tuple(map(hint_of_tool, hints.agent_tools)),
             ),
             recent=standing.recent,
-            recalled=await _recalled_items(gathered, room=max_len, limit=count),
+            recalled=await _recalled_items(gathered, room=max_len, limit=recall_count),
             withheld=private_items.withheld,
             space_is_empty=is_empty and not await ctx.losses.fresh(scope.space),
         ),

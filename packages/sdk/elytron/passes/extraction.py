@@ -267,8 +267,8 @@ async def learn_procedure(work: PassWork, /) -> PassOutcome:
     if draft is None:
         return skipped_outcome(MaintenancePass.TASK_LEARNING, "not_due")
     report = await work.write(CandidatesWrite(candidates=(draft,)))
-    counts = {outcome.value: report.count(outcome) for outcome in WriteOutcome}
-    return ended_outcome(MaintenancePass.TASK_LEARNING, counts, changed=report.changed)
+    outcome_counts = {outcome.value: report.count(outcome) for outcome in WriteOutcome}
+    return ended_outcome(MaintenancePass.TASK_LEARNING, outcome_counts, changed=report.changed)
 
 
 def fact_readers(paths: Sequence[str | PathLike[str]], /) -> tuple[FactReader, ...]:

@@ -113,9 +113,9 @@ async def _roll_up(work: PassWork) -> int:
         )
         # The month first: if interrupted in between, the days are still shown.
         await work.write(NotesWrite(notes=(draft,)))
-        ids = tuple(day.id for day in fitting_days[period])[: limits.WRITES_PER_REQUEST]
-        await retire_memories(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
-        rollup_count += len(ids)
+        day_ids = tuple(day.id for day in fitting_days[period])[: limits.WRITES_PER_REQUEST]
+        await retire_memories(work.ctx, MemoryForgetRequest(scope=work.scope, ids=day_ids, reason=IN_THE_MONTH))
+        rollup_count += len(day_ids)
     return rollup_count
 
 
@@ -182,13 +182,13 @@ async def _draw_notes(work: PassWork) -> int:
     )
     turns = [(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in page]
     proposal = draw_notes(turns, work.ctx.clock.now(), is_cut=len(page) == limits.SCAN_MAX)
-    count = 0
+    decision_count = 0
     if proposal.drafts:
         write = NotesWrite(notes=proposal.drafts)
         plan = partial(plan_drawn_notes, work.ctx, work.scope, write, turns)
         report = await commit_write(work.ctx, work.space, MemoryWriteRequest(scope=work.scope, write=write), plan)
         work.decisions += report.decisions
-        count = len(report.decisions)
+        decision_count = len(report.decisions)
     if proposal.through > noted_sequence:
         await mark_noted(work, proposal.through)
-    return count
+    return decision_count

@@ -117,8 +117,8 @@ async def read_turns(
 ) -> tuple[KnownTurn, ...]:
     """Return the turns of the scope's conversation with these sequences, except erased ones."""
     tag = record.conversation_tag(scope.conversation_key)
-    ids = [transcript.turn_id(tag, sequence) for sequence in turn_numbers]
-    refs = [DocumentRef(transcript.TURNS, turn_id) for turn_id in ids]
+    turn_ids = [transcript.turn_id(tag, sequence) for sequence in turn_numbers]
+    refs = [DocumentRef(transcript.TURNS, turn_id) for turn_id in turn_ids]
     turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
     return tuple(KnownTurn(TurnId(ref.key), turn) for ref, turn in turns.items())
 

@@ -72,6 +72,6 @@ async def note_shown(ctx: OperationContext, scope: Scope, hits: Sequence[RecallH
     facts = [hit.id for hit in likely_hits if hit.plane is RecallPlane.LONG_TERM]
     if facts:
         ctx.fact_uses.note(scope.space, facts, at=ctx.clock.now())
-    names = tuple(hit.id for hit in likely_hits if hit.plane is RecallPlane.PROCEDURAL)
-    if names:
-        await touch_skills(ctx, scope, names)
+    skill_names = tuple(hit.id for hit in likely_hits if hit.plane is RecallPlane.PROCEDURAL)
+    if skill_names:
+        await touch_skills(ctx, scope, skill_names)

@@ -407,7 +407,7 @@ def _is_from_outside(item: RankedMemory) -> bool:
 def _count_fitting(ranked: Sequence[RankedMemory], chars_max: int) -> int:
     """Return how many of `ranked` may fit into a block, in whatever order it shows them."""
     chars_left = chars_max + RECALLED_SPARE
-    for count, item in enumerate(ranked, 1):
+    for hit_count, item in enumerate(ranked, 1):
         match item.match:
             case UnitCandidate(unit):
                 hit_chars = unit.chars
@@ -417,7 +417,7 @@ def _count_fitting(ranked: Sequence[RankedMemory], chars_max: int) -> int:
                 hit_chars = len(item.match.text)
         chars_left -= min(hit_chars, RECALLED_CHARS_MIN)
         if chars_left < 0:
-            return count
+            return hit_count
     return len(ranked)
 
 

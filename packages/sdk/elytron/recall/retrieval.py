@@ -209,23 +209,23 @@ async def gather_hits(
     chars_max = limits.PROJECTION_CHARS_MAX if hit_query.room is not None and question.wants_several else hit_query.room
     is_gated = hit_query.gate is not RecallGate.OFF
     estimate = answer_estimate(candidates.values())
-    numbers = _gate_numbers(ctx, query, ranked, candidates, route, estimate=estimate) if is_gated else None
-    memories = ranked if numbers is None else recall_gate.injected_memories(ranked, numbers)
+    gates = _gate_numbers(ctx, query, ranked, candidates, route, estimate=estimate) if is_gated else None
+    memories = ranked if gates is None else recall_gate.injected_memories(ranked, gates)
     search = searches.get(RecallPlane.TRANSCRIPT) if memories else None
     visible_hits = await shown_hits(ctx, scope, memories, index, search, bounds=HitBounds(limit, chars_max), now=now)
     # Hits from within that replace those from outside count as well.
-    visible_hits = visible_hits if numbers is None else recall_gate.injected_memories(visible_hits, numbers)
+    visible_hits = visible_hits if gates is None else recall_gate.injected_memories(visible_hits, gates)
     hits = with_newer(question, query, visible_hits, partial(time_places, index))[:limit]
     estimates = hit_estimates(candidates, hits, query, estimate)
     is_doubtful = recall_outcome(*estimates) is RecallOutcome.DOUBTFUL
-    if numbers is not None and is_doubtful and hit_query.gate is RecallGate.STRICT:
-        numbers = recall_gate.strict_numbers(numbers, estimates[1])
-        hits = recall_gate.injected_memories(hits, numbers)
+    if gates is not None and is_doubtful and hit_query.gate is RecallGate.STRICT:
+        gates = recall_gate.strict_numbers(gates, estimates[1])
+        hits = recall_gate.injected_memories(hits, gates)
         estimates = hit_estimates(candidates, hits, query, estimate)
     gate_report = (
-        None if numbers is None else recall_gate.gate_report(numbers, left_out=min(limit, len(ranked)) - len(hits))
+        None if gates is None else recall_gate.gate_report(gates, left_out=min(limit, len(ranked)) - len(hits))
     )
-    reason = _nothing_reason(hits, is_held_back=numbers is not None and bool(ranked))
+    reason = _nothing_reason(hits, is_held_back=gates is not None and bool(ranked))
     return GatheredHits(
         HitVerdict(reason, *estimates, gate=gate_report),
         hits,
@@ -360,16 +360,20 @@ def _ground_question(question: query_question.ReadQuestion, grounding: str) -> q
 
 def _count_unembedded(ctx: OperationContext, scope: Scope, index: SpaceIndex, use: VectorUse) -> int:
     """Return the number of units without a vector, and schedule those vectors."""
-    count = index.unembedded(index.compared) if use is not VectorUse.NONE else 0
-    if count:
+    unembedded_count = index.unembedded(index.compared) if use is not VectorUse.NONE else 0
+    if unembedded_count:
         nudge_embedding(ctx, scope.space)
-    return count
+    return unembedded_count
 
 
 def _asked_planes(index: SpaceIndex, filters: RecallFilters, key: ConversationKey | None) -> list[RecallPlane]:
     """Return the planes that are asked and hold something; without a trusted conversation nothing said is recalled."""
-    contents, planes = {plane_of(plane) for plane in index.planes()}, asked_planes(filters)
-    return [plane for plane in planes if plane in contents and (key is not None or plane is not RecallPlane.TRANSCRIPT)]
+    planes_present, planes = {plane_of(plane) for plane in index.planes()}, asked_planes(filters)
+    return [
+        plane
+        for plane in planes
+        if plane in planes_present and (key is not None or plane is not RecallPlane.TRANSCRIPT)
+    ]
 
 
 def _anchor_question(

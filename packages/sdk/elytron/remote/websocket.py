@@ -222,14 +222,14 @@ class _SocketLine:
             await self._socket.close()
 
     def _bring(self, event: "_ReportFrame | ErrorEvent | LifecycleEvent") -> None:
-        answer = self._waiting.get(event.id)
-        if answer is None or answer.done():
+        answer_future = self._waiting.get(event.id)
+        if answer_future is None or answer_future.done():
             return  # the caller has stopped waiting
         match event:
             case _ReportFrame(report=report):
-                answer.set_result(report)
+                answer_future.set_result(report)
             case ErrorEvent(error=problem):
-                answer.set_exception(error_of(problem.code, problem.detail, problem.details))
+                answer_future.set_exception(error_of(problem.code, problem.detail, problem.details))
             case LifecycleEvent():
                 return
 

@@ -136,9 +136,9 @@ class RuntimeEncoders:
         """Return the embedder with the tag `compared`; the current one if none is chosen yet in this space."""
         if not compared:
             return self._current
-        for each in self._embedders:
-            if record.model_tag(each.info.model) == compared:
-                return each
+        for embedder in self._embedders:
+            if record.model_tag(embedder.info.model) == compared:
+                return embedder
         return None
 
     def reads_passages(self, record: SpaceRecord, index: "SpaceIndex", /) -> bool:

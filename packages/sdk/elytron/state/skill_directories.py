@@ -148,12 +148,12 @@ class _ScanFindings:
         unvisited: list[tuple[Path, str, int]] = [(root, root.name, 0)]
         while unvisited:
             folder, place, depth = unvisited.pop()
-            names = self._names(folder, place)
-            if any(entry.name == FILE for entry in names):
+            folder_entries = self._names(folder, place)
+            if any(entry.name == FILE for entry in folder_entries):
                 yield folder, place
                 continue
             # Reversed, since the stack returns the last one first.
-            for entry in reversed(names):
+            for entry in reversed(folder_entries):
                 entry_path = f"{place}/{entry.name}"
                 if entry.is_symlink():
                     self._skip(entry_path, SkipReason.SYMLINK)
@@ -168,7 +168,7 @@ class _ScanFindings:
         if self.entries >= AGENT_SKILL_ENTRIES:
             self._skip(place, SkipReason.TOO_MANY)
             return []
-        names: list[os.DirEntry[str]] = []
+        found_entries: list[os.DirEntry[str]] = []
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
@@ -176,10 +176,10 @@ class _ScanFindings:
                     if self.entries > AGENT_SKILL_ENTRIES:
                         self._skip(place, SkipReason.TOO_MANY)
                         break
-                    names.append(entry)
+                    found_entries.append(entry)
         except OSError:
             self._skip(place, SkipReason.UNREADABLE)
-        return sorted(names, key=lambda entry: entry.name)
+        return sorted(found_entries, key=lambda entry: entry.name)
 
     def _take(self, folder: Path, place: str) -> None:
         text = _regular_text(folder / FILE)

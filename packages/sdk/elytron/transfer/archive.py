@@ -295,10 +295,10 @@ class ArchiveReader:
             raise self._bad("is not an elytron archive, or is truncated") from None
 
     def _check(self) -> ArchiveManifest:
-        names = sorted(self._zip.namelist())
+        member_names = sorted(self._zip.namelist())
         if any(member_info.flag_bits & _ENCRYPTED for member_info in self._zip.infolist()):
             raise self._bad("has an encrypted member, which elytron archives never have")
-        if [name for name in names if not name.startswith(BLOBS)] != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
+        if [name for name in member_names if not name.startswith(BLOBS)] != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
             raise self._bad("is not an elytron archive: it has other members")
         # Before anything is unpacked: a small file may claim any size.
         if sum(member_info.file_size for member_info in self._zip.infolist()) > ARCHIVE_BYTES:
@@ -311,7 +311,7 @@ class ArchiveReader:
                 raise self._bad(f"is an archive of version {manifest.version}: upgrade elytron")
             if sorted(member.name for member in manifest.members) != sorted((DOCUMENTS, JOURNAL)):
                 raise self._bad("has a manifest that does not list its members")
-            if names != sorted((MANIFEST, DOCUMENTS, JOURNAL, *(BLOBS + blob.key for blob in manifest.blobs))):
+            if member_names != sorted((MANIFEST, DOCUMENTS, JOURNAL, *(BLOBS + blob.key for blob in manifest.blobs))):
                 raise self._bad("has a manifest that does not list its files")
             for member in manifest.members:
                 self._check_member(member)
@@ -323,12 +323,12 @@ class ArchiveReader:
 
     def _check_member(self, member: ArchiveMember) -> None:
         digest = hashlib.sha256()
-        lines = 0
+        line_count = 0
         with self._zip.open(member.name) as member_file:
             while chunk := member_file.read(limits.BLOB_CHUNK_BYTES):
                 digest.update(chunk)
-                lines += chunk.count(b"\n")
-        if digest.hexdigest() != member.sha256 or lines != member.lines:
+                line_count += chunk.count(b"\n")
+        if digest.hexdigest() != member.sha256 or line_count != member.lines:
             raise self._bad(f"is damaged: {member.name} does not match the manifest")
 
     def _check_blob(self, blob: ArchiveBlob) -> None:
@@ -441,8 +441,8 @@ async def _bring_part(ctx: OperationContext, scope: Scope, collection: str, valu
             )
         return SettledChanges(BroughtCount(stored_count, len(values) - stored_count), changes)
 
-    count, _ = await settle_changes(ctx, scope.space, plan)
-    return count
+    brought_count, _ = await settle_changes(ctx, scope.space, plan)
+    return brought_count
 
 
 FACTS_AT_ONCE = 64
@@ -540,11 +540,11 @@ async def _plan_tombstones(
     rules, revision = await read_learning(ctx, scope.space)
     tombstones: dict[DocumentRef, FactTombstone] = {}
     for fact, stone, texts in forgotten_facts:
-        home = home_of(fact.home) if fact.home is not None else None
+        home_key = home_of(fact.home) if fact.home is not None else None
         scrubbed_fact, _ = scrub_value(fact, own=OwnOutput.STRIP)
         tombstone = stone.model_copy(update={"topic": topic_tag(record, scrubbed_fact.topic)})
         if not is_allowed_since(rules, scrubbed_fact.topic, stone.at):
-            tombstone_refs = places_of(record, scrubbed_fact, texts, home)
+            tombstone_refs = places_of(record, scrubbed_fact, texts, home_key)
             tombstones |= dict.fromkeys(tombstone_refs, tombstone)
     stored_tombstones = await documents_at(ctx.store, scope.space, tombstones)
     changes = ChangeSet(record)

@@ -182,8 +182,8 @@ async def _copy_space(source: Store, target: Store, space: SpaceId, account: "Co
     if filling_mark is not None:
         raise SpaceIncomplete(space=space)
     summary = await _copied_space(source, space)
-    count = batch_count(documents=summary.documents, entries=summary.entries, blobs=summary.blobs)
-    if summary.entries < count:
+    batches_needed = batch_count(documents=summary.documents, entries=summary.entries, blobs=summary.blobs)
+    if summary.entries < batches_needed:
         bound_name = "documents for each entry of a journal"
         raise LimitExceeded(what=bound_name, limit=restore.BATCH, found=summary.documents)
 
@@ -195,7 +195,11 @@ async def _copy_space(source: Store, target: Store, space: SpaceId, account: "Co
     try:
         await take_over(target, space, at=last_entry.at)
         await fill_space(
-            target, _copy_batches(source, space, summary, count, account), count=count, own=own, files=files
+            target,
+            _copy_batches(source, space, summary, batches_needed, account),
+            count=batches_needed,
+            own=own,
+            files=files,
         )
     except SpaceInUse:
         raise
@@ -215,24 +219,26 @@ async def _copy_batches(
     Raises SpaceInUse instead of yielding the last if the space has changed, so that nothing of it appears.
     """
     collections = await _space_collections(source, space)
-    ordered_documents = (
+    other_documents = (
         item async for item in space_documents(source, space, collections=collections) if item.ref != REF
     )
     journal_entries = ports_store.scan_entries(source, space)
     for batch_number in range(count):
-        lines = await _next_items(journal_entries, batch_share(summary.entries, batch_number, count))
-        documents = await _next_items(ordered_documents, restore.BATCH)
+        batch_entries = await _next_items(journal_entries, batch_share(summary.entries, batch_number, count))
+        documents = await _next_items(other_documents, restore.BATCH)
         if batch_number == count - 1:
             documents += [record for record in await source.get(space, (REF,)) if record is not None]
-        if not lines or (batch_number == count - 1 and await _has_grown(source, space, summary)):
+        if not batch_entries or (batch_number == count - 1 and await _has_grown(source, space, summary)):
             raise _changed_space(space)
         yield Batch(
             space=space,
-            at=lines[-1].at,
-            entries=tuple(EntryDraft(line.action, line.ref, line.digest, line.at, line.covers) for line in lines),
+            at=batch_entries[-1].at,
+            entries=tuple(
+                EntryDraft(entry.action, entry.ref, entry.digest, entry.at, entry.covers) for entry in batch_entries
+            ),
             puts=tuple(PutChange(document.ref, document.body, 0) for document in documents),
         )
-        account.reach(lines[-1].sequence)
+        account.reach(batch_entries[-1].sequence)
 
 
 async def _has_grown(source: Store, space: SpaceId, summary: CopiedSpace) -> bool:

@@ -170,14 +170,14 @@ def survey_archive(reader: ArchiveReader, /) -> ArchiveSurvey:
 
 def contents_text(counts: Mapping[str, int], /) -> str:
     """Return an archive's contents in words, which say so if it contains no messages."""
-    names = [f"{count} {collection}" for collection, count in counts.items()]
-    return ", ".join(names if counts.get(transcript.TURNS) else [*names, "no messages"])
+    count_texts = [f"{count} {collection}" for collection, count in counts.items()]
+    return ", ".join(count_texts if counts.get(transcript.TURNS) else [*count_texts, "no messages"])
 
 
 def batches_of(reader: ArchiveReader, /, *, more_entries: int = 0) -> int:
     """Return the number of batches of a full restore that adds `more_entries` to the journal."""
-    entries = reader.count(JOURNAL) + more_entries
-    return batch_count(documents=reader.count(DOCUMENTS), entries=entries, blobs=len(reader.manifest.blobs))
+    entry_count = reader.count(JOURNAL) + more_entries
+    return batch_count(documents=reader.count(DOCUMENTS), entries=entry_count, blobs=len(reader.manifest.blobs))
 
 
 async def in_thread(items: Iterator[T], /) -> AsyncIterator[T]:
@@ -272,14 +272,16 @@ def _restore_batches(
     entries = _with_erasures(reader.entries(), left_out)
     entry_count = reader.count(JOURNAL) + len(left_out)
     for batch_number in range(count):
-        lines = list(islice(entries, batch_share(entry_count, batch_number, count)))
+        batch_entries = list(islice(entries, batch_share(entry_count, batch_number, count)))
         puts = [PutChange(document.ref, document.body, 0) for document in islice(documents, BATCH)]
         if batch_number == count - 1:
             puts.append(PutChange(REF, record.body, 0))
         yield Batch(
             space=space,
-            at=lines[-1].at,
-            entries=tuple(EntryDraft(line.action, line.ref, line.digest, line.at, line.covers) for line in lines),
+            at=batch_entries[-1].at,
+            entries=tuple(
+                EntryDraft(entry.action, entry.ref, entry.digest, entry.at, entry.covers) for entry in batch_entries
+            ),
             puts=tuple(puts),
         )
 

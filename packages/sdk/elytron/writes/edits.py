@@ -94,8 +94,8 @@ async def _plan_edit(
     }
     write = as_claims(TranscriptWrite(turns=(draft.model_copy(update=draft_changes),), origin=turn.origin))
     assert isinstance(write, TranscriptWrite)
-    names = ("agent", "app", "project", "channel", "conversation")
-    turn_scope = Scope(space=scope.space).model_copy(update={name: getattr(turn, name) for name in names})
+    scope_fields = ("agent", "app", "project", "channel", "conversation")
+    turn_scope = Scope(space=scope.space).model_copy(update={name: getattr(turn, name) for name in scope_fields})
     trail_place = trail_ref(record, memory.ref)
     stored_trail = (await documents_at(ctx.store, scope.space, (trail_place,))).get(trail_place)
     planned_write = await plan_turns(ctx, turn_scope, write, TurnRules(), record)

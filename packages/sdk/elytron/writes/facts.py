@@ -68,8 +68,8 @@ async def plan_facts(
     ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Judge each draft in order, later ones against the results of earlier ones."""
-    kinds = (kind_of_topic(draft.fact_kind, draft.topic) for draft in write.facts)
-    drafts = zip(write.facts, kinds, strict=True)
+    fact_kinds = (kind_of_topic(draft.fact_kind, draft.topic) for draft in write.facts)
+    drafts = zip(write.facts, fact_kinds, strict=True)
     write = write.model_copy(
         update={"facts": tuple(draft.model_copy(update={"fact_kind": kind}) for draft, kind in drafts)}
     )

@@ -313,16 +313,16 @@ async def _search_conversation(
         offsets = messages.offsets([draft.messages[0] for draft in write.turns])[: limits.IMPORT_OFFSETS]
         moved_drafts = [_moved_draft(each, lambda at: Instant(at + offsets[0])) for each in write.turns]  # noqa: B023
         sequences = _stored_sequences(messages, moved_drafts, ImportComparison(offsets_ms=offsets))
-        count = len(sequences)
+        match_count = len(sequences)
         if is_swapped:
-            offsets, count = (0,), _swapped_count(head, messages, write.turns, sequences)
+            offsets, match_count = (0,), _swapped_count(head, messages, write.turns, sequences)
         elif head.key != scope.conversation_key:
             sample_matches = [sequences.get(position) for position in range(len(sample_messages))]
-            count = count if _is_same(head, write, sample_messages, offsets[0], sample_matches) else 0
+            match_count = match_count if _is_same(head, write, sample_messages, offsets[0], sample_matches) else 0
         is_own_conversation = head.key == scope.conversation_key and not is_swapped
-        if (count or is_own_conversation) and (best_match is None or count > best_match.messages):
+        if (match_count or is_own_conversation) and (best_match is None or match_count > best_match.messages):
             best_match = ComparedConversation(
-                channel=head.channel, conversation=head.conversation, title=head.title, messages=count,
+                channel=head.channel, conversation=head.conversation, title=head.title, messages=match_count,
                 offsets_ms=offsets,
             )  # fmt: skip
     return best_match
@@ -340,10 +340,10 @@ def _swapped_count(
     rare_messages = [
         message for message in unmatched_messages if len(messages.timed.get(message_key(message), ())) == 1
     ]
-    count = sum(_swapped_sequence(messages, message, 0) is not None for message in rare_messages)
+    correct_count = sum(_swapped_sequence(messages, message, 0) is not None for message in rare_messages)
     return (
-        count
-        if count >= max(min(_RUN, len(swapped_positions), head.turns), _SWAPPED_SHARE * len(unmatched_messages))
+        correct_count
+        if correct_count >= max(min(_RUN, len(swapped_positions), head.turns), _SWAPPED_SHARE * len(unmatched_messages))
         else 0
     )
 

@@ -93,8 +93,8 @@ async def _turn_pages(
     tag = record.conversation_tag(key)
     if request.turn_ids:
         own_ids = {turn for turn in request.turn_ids if transcript.is_turn_of(turn, tag)}
-        names = [DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, turn)) for turn in request.turn_ids]
-        name_documents = await ctx.store.get(scope.space, names)
+        name_refs = [DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, turn)) for turn in request.turn_ids]
+        name_documents = await ctx.store.get(scope.space, name_refs)
         named_turns = {
             transcript.TurnName.from_bytes(document.body).turn for document in name_documents if document is not None
         }
@@ -216,9 +216,9 @@ def _lifecycle_report(
     refs: list[HostOpaqueRef] = []
     redactions: list[TranscriptRedactionReportItem] = []
     for turn_id, turn in touched_turns.turns:
-        visible_refs, items = cut_refs(turn_id, turn, view=request.view, budget=transcript_budget)
+        visible_refs, redaction_items = cut_refs(turn_id, turn, view=request.view, budget=transcript_budget)
         refs += visible_refs
-        redactions += items
+        redactions += redaction_items
     message_ids = [message_id for turn_id, turn in touched_turns.turns for message_id in _message_ids(turn_id, turn)]
     listed_ids = clipper.limit("turns", [turn_id for turn_id, _ in touched_turns.turns], limits.PAGE_MAX)
     return MemoryTranscriptLifecycleReport(

@@ -101,11 +101,11 @@ async def put_records(
     if any(each.ttl_s is not None for each in requests) and (ctx.profile.is_esp or not ctx.store.capabilities.ttl):
         raise Unsupported("this store or profile does not support a time to live: leave ttl_s out")
 
-    names = [(request.namespace, request.key) for request in requests]
+    record_names = [(request.namespace, request.key) for request in requests]
 
     async def plan(space: SpaceRecord) -> SettledChanges[RecordCommit]:
         changes = ChangeSet(space)
-        stored_documents = await documents_of_names(ctx, scope.space, space, names, collection=collection)
+        stored_documents = await documents_of_names(ctx, scope.space, space, record_names, collection=collection)
         record_commit = plan_records(stored_documents, requests, changes, at=ctx.clock.now(), has_history=has_history)
         record_commit = record_commit.model_copy(update={"changed": record_commit.changed and not dry_run})
         return SettledChanges(record_commit, None if dry_run else changes)

@@ -131,11 +131,11 @@ async def plan_skills(
     ctx: OperationContext, scope: Scope, write: ProcedureSource, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Judge each procedure; a known name gets a revision, a duplicate is merged."""
-    names = [skills.full_name(item.name) for item in write.writes]
-    repository = await read_all_skills(ctx, scope.space, record, names=names)
+    skill_names = [skills.full_name(item.name) for item in write.writes]
+    repository = await read_all_skills(ctx, scope.space, record, names=skill_names)
     now = ctx.clock.now()
     decisions = tuple(_admit_skill(repository, record, write, item, now) for item in write.writes)
-    return PlannedWrite(repository.changes, decisions, DocumentRef(skills.SKILLS, record.skill_tag(names[0])))
+    return PlannedWrite(repository.changes, decisions, DocumentRef(skills.SKILLS, record.skill_tag(skill_names[0])))
 
 
 def _admit_skill(

@@ -110,8 +110,8 @@ async def plan_turns(
     """
     key = scope.conversation_key
     tag = record.conversation_tag(key)
-    names = _host_names(record, key, write)
-    known_names = await _known_names(ctx, scope, names)
+    name_refs = _host_names(record, key, write)
+    known_names = await _known_names(ctx, scope, name_refs)
     turn_names = {host_id: one.value for host_id, one in known_names.items()}
     import_changes = await read_changes(ctx, scope, write, record, known_names) if rules.replaces else ImportedChanges()
     retried_turns = await _retried_turns(ctx, scope, record, write, known_names)
@@ -119,7 +119,7 @@ async def plan_turns(
     head, revision, head_line, requires = await ctx.heads.of(scope.space, tag, key)
     # No waiting from here on: what is planned on this head goes to the store before another writer plans.
     plan = _TurnPlan(
-        scope, write, rules, record, tag, names, turn_names, import_changes, retried_turns, head, ctx.clock.now()
+        scope, write, rules, record, tag, name_refs, turn_names, import_changes, retried_turns, head, ctx.clock.now()
     )
     decisions = tuple([plan.decide(draft) for draft in write.turns])
     head_ref, changes = DocumentRef(transcript.CONVERSATIONS, tag), plan.changes
@@ -358,14 +358,16 @@ def _known_turn(name: transcript.TurnName, digest: str, draft: TurnDraft, change
     raise TurnConflict(turn=draft.host_id or "")
 
 
-async def _known_names(ctx: OperationContext, scope: Scope, names: Mapping[str, DocumentRef]) -> dict[str, NamedTurn]:
+async def _known_names(
+    ctx: OperationContext, scope: Scope, name_refs: Mapping[str, DocumentRef]
+) -> dict[str, NamedTurn]:
     """Return what is stored under the host ids of a write."""
-    if not names:
+    if not name_refs:
         return {}
-    documents = await ctx.store.get(scope.space, tuple(names.values()))
+    documents = await ctx.store.get(scope.space, tuple(name_refs.values()))
     return {
         host_id: NamedTurn(document, transcript.TurnName.from_bytes(document.body))
-        for host_id, document in zip(names, documents, strict=True)
+        for host_id, document in zip(name_refs, documents, strict=True)
         if document is not None
     }
 

@@ -208,8 +208,8 @@ class EverydayFace(CallFace):
         True
         """
         scope = calls.scope_of(self.scope, user_id=user_id)
-        ids = calls.id_list(memories)
-        request = contracts_memories.MemoryForgetRequest(scope=scope, ids=ids, reason=reason, undo=undo)
+        memory_ids = calls.id_list(memories)
+        request = contracts_memories.MemoryForgetRequest(scope=scope, ids=memory_ids, reason=reason, undo=undo)
         return await self.operate(request)
 
     @takes_request(contracts_memories.MemoryCorrectRequest)
@@ -252,8 +252,10 @@ class EverydayFace(CallFace):
         True
         """
         scope = calls.scope_of(self.scope, user_id=user_id)
-        ids = calls.id_list(memories)
-        request = contracts_memories.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
+        memory_ids = calls.id_list(memories)
+        request = contracts_memories.MemoryEraseRequest(
+            scope=scope, ids=memory_ids, whole_space=whole_space, reason=reason
+        )
         return await self.operate(request)
 
     @takes_request(inspection.MemoryReplayRequest)

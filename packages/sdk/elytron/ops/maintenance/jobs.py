@@ -21,9 +21,9 @@ async def list_jobs(ctx: OperationContext, request: JobListRequest, /) -> JobLis
     """Return the jobs of the space, their health, and what models may still cost today."""
     scope = ctx.scope_of(request)
     queue = await read_queue(ctx, scope.space)
-    work_health, counts = await work_of(ctx, scope.space)
-    ids = (*(job.id for job in queue.active), *reversed(queue.over))
-    job_records = await read_jobs(ctx, scope.space, ids)
+    work_health, state_counts = await work_of(ctx, scope.space)
+    job_ids = (*(job.id for job in queue.active), *reversed(queue.over))
+    job_records = await read_jobs(ctx, scope.space, job_ids)
     matches = [job for job in job_records if not request.states or job.job.state in request.states]
     now = ctx.clock.now()
     spent_today = spending_budget.spent_today(await spent_on(ctx, scope.space), now)
@@ -31,7 +31,7 @@ async def list_jobs(ctx: OperationContext, request: JobListRequest, /) -> JobLis
         space=scope.space,
         health=work_health,
         jobs=tuple(job_view(job) for job in matches[: request.limit]),
-        counts=counts,
+        counts=state_counts,
         clipped=len(matches) > request.limit,
         spent_today=spent_today.spent,
         calls_left=max(0, ctx.budget.calls_per_day - spent_today.spent.calls - spent_today.held_calls),
