@@ -174,8 +174,8 @@ class ChangeSet:
 
     def join(self, other: "ChangeSet", /) -> None:
         """Add the changes of another part of the same write, which touches other documents."""
-        self._puts |= {put_change.ref: put_change for put_change in other.puts}
-        self._deletes |= {deletion.ref: deletion for deletion in other.deletes}
+        self._puts |= {change.ref: change for change in other.puts}
+        self._deletes |= {delete.ref: delete for delete in other.deletes}
         self._requires |= {require.ref: require for require in other.requires}
         self._entries += other.entries
         self._folded |= other.folded

@@ -348,14 +348,14 @@ class RemoteMemory(MemoryFace):
         >>> asyncio.run(first_entry()).sequence
         1
         """
-        last_event_id = str(after) if after is not None else None
+        place = str(after) if after is not None else None
         failures, attempts = 0, REMOTE_ATTEMPTS
         while True:
             self._require_open()
             try:
-                async with aclosing(self._transport.events(scope or self._scope, last_event_id)) as items:
+                async with aclosing(self._transport.events(scope or self._scope, place)) as items:
                     async for item in items:
-                        failures, attempts, last_event_id = 0, REMOTE_STREAM_ATTEMPTS, _stream_place(item)
+                        failures, attempts, place = 0, REMOTE_STREAM_ATTEMPTS, _stream_place(item)
                         if not isinstance(item, BegunStream):
                             yield item
             except ElytronError as error:
