@@ -337,11 +337,13 @@ async def bound_store(store: Store, capacity: StoreCapacity | None, /) -> Store:
         raise
 
 
-def require_chars(profile: HostProfile, longest: int, /) -> None:
+def require_chars(profile: HostProfile, longest_chars: int, /) -> None:
     """Raise LimitExceeded for a text longer than the profile allows; evidence is never cut silently."""
     chars_max = profile.budget.source_chars
-    if profile.capacity is not None and longest > chars_max:
-        raise LimitExceeded(what=f"characters per text in profile {profile.name.value}", limit=chars_max, found=longest)
+    if profile.capacity is not None and longest_chars > chars_max:
+        raise LimitExceeded(
+            what=f"characters per text in profile {profile.name.value}", limit=chars_max, found=longest_chars
+        )
 
 
 def rendered_chars(profile: HostProfile, request_chars: int, /) -> tuple[int, tuple[ReportClip, ...]]:

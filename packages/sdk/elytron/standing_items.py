@@ -287,13 +287,13 @@ def _selected_capsules(
 ) -> list[continuity.ContinuityCapsule]:
     """Return the selected capsules that together have at most 900 characters."""
     remaining_chars = limits.CAPSULE_BLOCK_CHARS
-    fitting: list[continuity.ContinuityCapsule] = []
+    fitting_capsules: list[continuity.ContinuityCapsule] = []
     for capsule in capsule_policy.select_capsules(capsules, query, now=now):
         capsule_chars = len(capsule.topic) + len(capsule.text)
         if capsule_chars <= remaining_chars:
-            fitting.append(capsule)
+            fitting_capsules.append(capsule)
             remaining_chars -= capsule_chars
-    return fitting
+    return fitting_capsules
 
 
 _LEAST: Final = TrustLevel.VOUCHED.rank

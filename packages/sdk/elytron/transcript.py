@@ -300,10 +300,10 @@ async def _read_records(
     ctx: OperationContext, space: SpaceId, collection: str, prefix: str, links: ConversationLinks
 ) -> SoundDocuments:
     """Return the keys of the links whose memory exists, or is in a plane without documents of that key."""
-    sound = await sound_documents(ctx.store, space, collection, prefix)
-    for key in sound.damaged:
+    scan_result = await sound_documents(ctx.store, space, collection, prefix)
+    for key in scan_result.damaged:
         links.damaged(collection, key)
-    return sound
+    return scan_result
 
 
 async def _standing_links(

@@ -389,16 +389,16 @@ def narrowed_by(
         if None not in {filter_user, user_id} and filter_user != user_id:
             raise InvalidInput(field="filters.user_id", problem="and user_id name different users")
         user_id = user_id if user_id is not None else filter_user
-        narrowed = filters_from(remaining_filters)
+        recall_filters = filters_from(remaining_filters)
     elif filters is None or isinstance(cast("object", filters), RecallFilters):
-        narrowed = filters or _NO_FILTERS
+        recall_filters = filters or _NO_FILTERS
     else:
         raise InvalidInput(field="filters", problem='must be a mapping, such as {"agent_id": "cook"}')
     if agent_id is not None:
-        narrowed = narrowed.model_copy(update={"agents": (agent_id,)})
+        recall_filters = recall_filters.model_copy(update={"agents": (agent_id,)})
     if run_id is not None:
-        narrowed = narrowed.model_copy(update={"conversations": (run_id,)})
-    return user_id, narrowed
+        recall_filters = recall_filters.model_copy(update={"conversations": (run_id,)})
+    return user_id, recall_filters
 
 
 NO_USER = "agents, runs and conversations belong to a user's space: pass user_id= too, or open the runtime with space="

@@ -30,14 +30,14 @@ Nested = Mapping[str, Any]
 _Group = tuple[FieldCondition, ...]
 
 
-def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
-    """Return the user named in `nested`, by `user_id` at the top, under AND or an OR of one, and `nested` without it.
+def user_from(nested_filters: Nested, /) -> tuple[str | None, Nested]:
+    """Return the user named by `user_id` at the top, under AND or an OR of one, and `nested_filters` without it.
 
     Raises InvalidInput if it names several users, or all.
     """
     user_values: set[Any] = set()
     remaining_filters: dict[str, Any] = {}
-    for name, value in nested.items():
+    for name, value in nested_filters.items():
         if name == _USER:
             user_values.update(_listed_values(name, value))
         elif name == "AND" or (name == "OR" and len(_nested_items(name, value)) == 1):
@@ -54,8 +54,8 @@ def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
     return user, remaining_filters
 
 
-def filters_from(nested: Nested, /) -> RecallFilters:
-    """Return `nested` as typed filters.
+def filters_from(nested_filters: Nested, /) -> RecallFilters:
+    """Return `nested_filters` as typed filters.
 
     Names that mem0 has for parts of the scope become those filters at the top level or under AND, with a plain value,
     "in" or a list; `created_at` takes gte and lt; names of `RecallFilters` are those filters, whose times may be
@@ -63,7 +63,7 @@ def filters_from(nested: Nested, /) -> RecallFilters:
     InvalidInput, also for a name that is nearly that of a filter, and LimitExceeded.
     """
     typed_values: dict[str, Any] = {}
-    metadata_filters = _take_typed(nested, typed_values)
+    metadata_filters = _take_typed(nested_filters, typed_values)
     condition_groups = _all_groups(_all_of(item) for item in metadata_filters)
     try:
         return RecallFilters(**typed_values, where=tuple(AnyOf(conditions=group) for group in condition_groups))
@@ -71,11 +71,11 @@ def filters_from(nested: Nested, /) -> RecallFilters:
         raise invalid_input(error) from None
 
 
-def where_from(nested: Nested, /) -> Where:
-    """Return `nested`, in which all names are metadata fields, as groups of tests. Raises InvalidInput,
+def where_from(nested_filters: Nested, /) -> Where:
+    """Return `nested_filters`, in which all names are metadata fields, as groups of tests. Raises InvalidInput,
     LimitExceeded."""
     try:
-        return tuple(AnyOf(conditions=group) for group in _all_of(nested))
+        return tuple(AnyOf(conditions=group) for group in _all_of(nested_filters))
     except ValidationError as error:
         raise invalid_input(error) from None
 
@@ -83,7 +83,7 @@ def where_from(nested: Nested, /) -> Where:
 def also_prefixed(where_groups: Where, prefix: str, /) -> Where:
     """Return tests that treat the field `prefix` + name like each field. Raises LimitExceeded."""
     groups = _all_groups(
-        _any_groups([_twin_groups(test, prefix) for test in group.conditions]) for group in where_groups
+        _any_groups([_twin_groups(condition, prefix) for condition in group.conditions]) for group in where_groups
     )
     return tuple(AnyOf(conditions=group) for group in groups)
 

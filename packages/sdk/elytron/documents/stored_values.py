@@ -69,9 +69,9 @@ def opened_answer(answer: bytes, record: SpaceRecord, key: str, request: bytes, 
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    nonce, sealed = answer[:_NONCE_BYTES], answer[_NONCE_BYTES:]
+    nonce, sealed_body = answer[:_NONCE_BYTES], answer[_NONCE_BYTES:]
     try:
-        return AESGCM(record.answer_key(key, request)).decrypt(nonce, sealed, None)
+        return AESGCM(record.answer_key(key, request)).decrypt(nonce, sealed_body, None)
     except (InvalidTag, ValueError):
         raise StoreCorrupt(what="the stored answer for an idempotency key") from None
 
@@ -119,7 +119,7 @@ async def sound_documents(store: Store, space: SpaceId, collection: str, prefix:
 
     Raises StoreCorrupt and SealBroken for damage that belongs to no document.
     """
-    sound = SoundDocuments([], [])
+    scan_result = SoundDocuments([], [])
     last_key, limit = "", limits.SCAN_MAX
     while True:
         try:
@@ -132,12 +132,12 @@ async def sound_documents(store: Store, space: SpaceId, collection: str, prefix:
                 limit //= 2
                 continue
             last_key = error.what.removeprefix(document_prefix)
-            sound.damaged.append(last_key)
+            scan_result.damaged.append(last_key)
             limit = limits.SCAN_MAX
             continue
-        sound.documents.extend(page)
+        scan_result.documents.extend(page)
         if len(page) < limit:
-            return sound
+            return scan_result
         last_key = page[-1].ref.key
 
 

@@ -146,8 +146,8 @@ def packed_encoder(file: PackedFile, session: Any, /, *, max_tokens: int) -> Cal
 
     def encode(text: str) -> list[float]:
         piece_ids = tokenizer.token_ids(text, most=max_tokens)
-        words = PackedWeight(word_table[piece_ids]).rows()[None]
-        (pooled,) = session.run(None, {"words": words, "mask": np.ones((1, len(piece_ids)), np.int64)})
+        word_vectors = PackedWeight(word_table[piece_ids]).rows()[None]
+        (pooled,) = session.run(None, {"words": word_vectors, "mask": np.ones((1, len(piece_ids)), np.int64)})
         return pooled[0].tolist()
 
     return encode

@@ -203,11 +203,11 @@ class _EmbedStep:
         for ref, (value, revision, _) in self.new_vectors.items():
             put(vectors_ref(ref, self.tag), value, revision, JournalAction.MAINTENANCE)
         if choice_document is None or _is_untried(choice_document, self.tag):
-            choice, revision = (
+            new_choice, revision = (
                 await choice_of(self.ctx, self.embedder, self.tag),
                 choice_document.revision if choice_document else 0,
             )
-            put(CHOICE, choice, revision, JournalAction.OPERATOR)
+            put(CHOICE, new_choice, revision, JournalAction.OPERATOR)
         requires = [RequireRevision(REF, 1), *(require for _, _, require in self.new_vectors.values())]
         return await commit_vectors(
             self.ctx, self.space, puts=puts, entries=entries, requires=requires, documents=documents

@@ -291,8 +291,8 @@ class UseEmbedder(FileEmbedder[Any]):
             if thread_count == 1:
                 work(longest_first)
                 return encodings
-            with ThreadPoolExecutor(thread_count, thread_name_prefix="elytron-use") as pool:
-                list(pool.map(work, places_by_thread))
+            with ThreadPoolExecutor(thread_count, thread_name_prefix="elytron-use") as thread_pool:
+                list(thread_pool.map(work, places_by_thread))
         return encodings
 
     def _open(self) -> Any:

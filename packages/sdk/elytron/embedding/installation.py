@@ -285,8 +285,8 @@ def fetch_commands(requirement: str, folder: Path, /, *, platform: str | None = 
     """
     pip_platform, uv_platform = (), ()
     if platform is not None:
-        system, _, processor = platform.partition("_")
-        pip_platform, uv_platform = ("--platform", platform), ("--python-platform", f"{processor}-{system}")
+        system_name, _, processor = platform.partition("_")
+        pip_platform, uv_platform = ("--platform", platform), ("--python-platform", f"{processor}-{system_name}")
     pip_options = (
         "download",
         "--quiet",

@@ -159,13 +159,15 @@ class _OnnxGraph:
 
     def _encoded(self, mask: str) -> str:
         """Add the embeddings and every layer; return the last one's output."""
-        words = self._op("Gather", self._constant(self._numbers(WORDS)), "ids", axis=0) if self._has_words else "words"
+        word_vectors = (
+            self._op("Gather", self._constant(self._numbers(WORDS)), "ids", axis=0) if self._has_words else "words"
+        )
         # A single text has only the first of the token types.
         kind = self._numbers("embeddings.token_type_embeddings.weight")[0]
         position_table = self._numbers("embeddings.position_embeddings.weight") + kind
         token_count = self._op("Shape", "mask", start=1, end=2)
         position_rows = self._op("Slice", self._constant(position_table), self._whole(0), token_count, self._whole(0))
-        hidden_states = self._norm(self._op("Add", words, position_rows), "embeddings.LayerNorm")
+        hidden_states = self._norm(self._op("Add", word_vectors, position_rows), "embeddings.LayerNorm")
         absent_mask = self._op("Sub", self._constant(np.array(1, np.float32)), mask)
         bias = self._op("Mul", absent_mask, self._constant(np.array(_MASKED, np.float32)))
         bias = self._op("Unsqueeze", bias, self._whole(1, 2))

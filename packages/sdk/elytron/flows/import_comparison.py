@@ -98,7 +98,7 @@ class ComparedFile:
             offsets_ms=self.offsets_ms, after=self.after, repeats=tuple(repeats), is_swapped=self.is_swapped
         )
 
-    def note(self, compared: ComparedConversation, /) -> None:
+    def note(self, comparison_match: ComparedConversation, /) -> None:
         """Continue from what was recognised of the last messages."""
-        self.offsets_ms = compared.offsets_ms
-        self.after = max(self.after, compared.last)
+        self.offsets_ms = comparison_match.offsets_ms
+        self.after = max(self.after, comparison_match.last)

@@ -361,15 +361,15 @@ async def finalize_turn(
     scope = await home_scope(ctx, ctx.scope_of(request))
     commit_request = MemoryTranscriptCommitRequest(scope=scope, delta=request.delta, title=request.title)
     refusal = maintenance.maintenance_refusal(request.mode_input)
-    reading = TurnReading(ctx, scope, partial(_extraction_here, ctx, request))
-    own_companions = (reading,) if refusal is None else ()
+    turn_reading = TurnReading(ctx, scope, partial(_extraction_here, ctx, request))
+    own_companions = (turn_reading,) if refusal is None else ()
     commit_report = await commit_turn(ctx, commit_request, companions=(*own_companions, *companions))
     status = _commit_status(commit_report)
     outcomes: tuple[PassOutcome, ...] = ()
     decisions: tuple[WriteDecision, ...] = ()
     job: JobId | None = None
     if commit_report.committed and refusal is None:
-        outcomes, decisions, job = await _maintain_turn(ctx, scope, request, commit_report, reading.outcome)
+        outcomes, decisions, job = await _maintain_turn(ctx, scope, request, commit_report, turn_reading.outcome)
     return MemoryFinalizeTurnReport(
         space=commit_report.space,
         channel=commit_report.channel,
@@ -402,14 +402,14 @@ async def _maintain_turn(
     scope: Scope,
     request: MemoryFinalizeTurnRequest,
     commit_report: MemoryTranscriptCommitReport,
-    extracted: PassOutcome | None,
+    extraction_outcome: PassOutcome | None,
 ) -> tuple[tuple[PassOutcome, ...], tuple[WriteDecision, ...], JobId | None]:
     record = await ctx.spaces.find(scope.space)
     if record is None:
         raise NotFound(what="space", name=scope.space, way_out="it was erased after the turn was committed to it")
     # A turn that its own commit has read and marked is not read again.
-    turns = await read_turns(ctx, scope, record, (commit_report.sequence,)) if extracted is None else ()
-    needs_model = extracted is None and _needs_model(ctx, request, [turn.turn for turn in turns])
+    turns = await read_turns(ctx, scope, record, (commit_report.sequence,)) if extraction_outcome is None else ()
+    needs_model = extraction_outcome is None and _needs_model(ctx, request, [turn.turn for turn in turns])
     pass_work = PassWork(
         ctx=ctx,
         scope=scope,
@@ -427,10 +427,10 @@ async def _maintain_turn(
         if commit_report.changed
         else skipped_outcome(MaintenancePass.SKILL_REUSE, "duplicate")
     )
-    extracted = extracted or await extract_facts(pass_work)
+    extraction_outcome = extraction_outcome or await extract_facts(pass_work)
     own_outcomes = {MaintenancePass.SKILL_REUSE: reuse_outcome}
     if not needs_model:
-        own_outcomes[MaintenancePass.EXTRACTION] = extracted
+        own_outcomes[MaintenancePass.EXTRACTION] = extraction_outcome
     not_run_outcome = _not_run_here(needs_model=needs_model, is_queued=queued_job is not None)
     outcomes = tuple(
         own_outcomes.get(pass_kind) or not_run_outcome.model_copy(update={"of": pass_kind})

@@ -175,14 +175,14 @@ class CatchingUp:
         self._progress = progress
         self._end = 0
 
-    async def at(self, count: int, total: int, /, *, is_all: bool) -> None:
-        """Report that the index contains `count` entries, and that the journal has `total`, or more unless `is_all`."""
+    async def at(self, count: int, total_count: int, /, *, is_all: bool) -> None:
+        """Report that the index contains `count` entries and the journal `total_count`, or more unless `is_all`."""
         if self._progress is None or (is_all and not self._end):
             return
         if is_all:
-            self._end = total
-        elif total > self._end:
-            self._end = await end_of(self._store, self._space, total)
+            self._end = total_count
+        elif total_count > self._end:
+            self._end = await end_of(self._store, self._space, total_count)
         self._progress(count, self._end)
 
 
@@ -197,9 +197,9 @@ async def end_of(store: Store, space: SpaceId, last_known: int, /) -> int:
         last_known, step_size = last_known + step_size, 2 * step_size
     first_missing = last_known + step_size
     while first_missing - last_known > 1:
-        middle = (last_known + first_missing) // 2
-        if await reaches(middle):
-            last_known = middle
+        middle_sequence = (last_known + first_missing) // 2
+        if await reaches(middle_sequence):
+            last_known = middle_sequence
         else:
-            first_missing = middle
+            first_missing = middle_sequence
     return last_known

@@ -167,15 +167,15 @@ class SpaceIndexes:
 
     async def _stands(self, space: SpaceId, entry: _CachedIndex) -> bool:
         """Return whether nothing was committed since `entry` was updated; only then is there nothing to wait for."""
-        mark = entry.mark
-        if mark is None or not entry.is_clean or space in self._fed or self._leaving:
+        mark_entry = entry.mark
+        if mark_entry is None or not entry.is_clean or space in self._fed or self._leaving:
             return False
-        entries = await self._store.journal(space, after=mark.sequence - 1, limit=PAGE)
+        entries = await self._store.journal(space, after=mark_entry.sequence - 1, limit=PAGE)
         # After the wait: another caller may have replaced this index, or be folding into it.
-        is_current = self._indexes.get(space) is entry and entry.mark is mark and not self._is_locked(space)
-        return is_current and len(entries) == 1 and entries[0] == mark and self._cache.get(space) is entry.index
+        is_current = self._indexes.get(space) is entry and entry.mark is mark_entry and not self._is_locked(space)
+        return is_current and len(entries) == 1 and entries[0] == mark_entry and self._cache.get(space) is entry.index
 
-    def feed(self, space: SpaceId, fed: FedCommit, /) -> None:
+    def feed(self, space: SpaceId, fed_commit: FedCommit, /) -> None:
         """Record what was just committed, so that the fold need not read it from the store again.
 
         It may be incomplete: what does not connect to the indexed or recorded entries is left to the journal. Much of
@@ -184,12 +184,12 @@ class SpaceIndexes:
         cached_index = self._indexes.get(space)
         commits = self._fed.get(space)
         last_entry = commits.newest if commits is not None else cached_index.mark if cached_index is not None else None
-        if fed.first != (last_entry.sequence + 1 if last_entry is not None else 1):
+        if fed_commit.first != (last_entry.sequence + 1 if last_entry is not None else 1):
             self._fed.pop(space, None)
             return
         if commits is None:
             commits = self._fed[space] = WaitingCommits()
-        commits.add(fed)
+        commits.add(fed_commit)
         if commits.documents < FED_AT_ONCE or self._is_locked(space):
             return
         if commits.takes_long():
@@ -248,12 +248,12 @@ class SpaceIndexes:
         if self._storing is CheckpointPolicy.AS_THEY_GROW and cached_index.is_due:
             cached_index.stored_at = cached_index.index.watermark
             self._start(self._store_aside(space, cached_index))
-        for evicted in self._cache.put(space, cached_index.index):
-            evicted_index = self._indexes.pop(evicted)
-            self.readings.forget(evicted)
+        for evicted_space in self._cache.put(space, cached_index.index):
+            evicted_index = self._indexes.pop(evicted_space)
+            self.readings.forget(evicted_space)
             if checkpoints.is_worth_it(evicted_index.grown):
-                self._leaving[evicted] = evicted_index
-                self._start(self._store_leaving(evicted, evicted_index))
+                self._leaving[evicted_space] = evicted_index
+                self._start(self._store_leaving(evicted_space, evicted_index))
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         # Whichever call started it: it may concern another space, and returns nothing to the caller.
@@ -367,8 +367,8 @@ class SpaceIndexes:
         checkpoint = await checkpoints.read_checkpoint(self._store, space, self._analyser, self._statements.version)
         if checkpoint is None:
             return _CachedIndex(self._empty())
-        index, mark = checkpoint
-        return _CachedIndex(index, mark, index.watermark, clean=index.watermark, is_loaded=True)
+        index, mark_entry = checkpoint
+        return _CachedIndex(index, mark_entry, index.watermark, clean=index.watermark, is_loaded=True)
 
     async def _fold(self, space: SpaceId, cached_index: _CachedIndex) -> _CachedIndex:
         """Return `cached_index` caught up with the journal, or a new one if its space was recreated."""
@@ -422,9 +422,9 @@ async def _cover_again(store: Store, space: SpaceId, index: "SpaceIndex") -> Non
 
 async def _purge_index(index: "SpaceIndex") -> None:
     """Remove words that were erased from `index`."""
-    steps = WorkSteps()
+    work_steps = WorkSteps()
     for _ in index.own_parts():
-        await steps.step()
+        await work_steps.step()
     index.purge()
 
 
@@ -480,8 +480,8 @@ async def _fold_page(
         changes = await count_terms(analyser, changes, index)
     # Each document is replaced as a whole; whoever asks for the index waits until it has all of them.
     for start in range(0, len(changes), APPLIED_AT_ONCE):
-        labelled = label_changes(changes[start : start + APPLIED_AT_ONCE], statements)
-        index.apply(labelled, watermark=index.watermark)
+        labelled_changes = label_changes(changes[start : start + APPLIED_AT_ONCE], statements)
+        index.apply(labelled_changes, watermark=index.watermark)
         await steps.step()
     index.apply(
         (),
@@ -586,8 +586,8 @@ async def _compact_index(index: "SpaceIndex") -> None:
     if compaction is None:
         return
     try:
-        compacted = await asyncio.to_thread(compaction.compacted)
+        compacted_state = await asyncio.to_thread(compaction.compacted)
     except BaseException:
         index.abandon_compacting()
         raise
-    index.finish_compacting(compacted)
+    index.finish_compacting(compacted_state)

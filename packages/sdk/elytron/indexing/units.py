@@ -81,8 +81,8 @@ def value_change(
     """
     if value is None:
         return DocumentChange(ref)
-    origin = replaced_fact(value)
-    replaced_value = values_read.get(origin) if origin is not None else None
+    replaced_ref = replaced_fact(value)
+    replaced_value = values_read.get(replaced_ref) if replaced_ref is not None else None
     is_correction = (
         isinstance(replaced_value, Fact)
         and replaced_value.state is facts.FactState.CORRECTED
@@ -92,7 +92,7 @@ def value_change(
         ref,
         units_of_value(ref, value),
         sequence=sequence,
-        origin=origin if is_correction else None,
+        origin=replaced_ref if is_correction else None,
         is_renewed=is_renewed(ref),
     )
 
@@ -146,7 +146,7 @@ def _text_check(head: str, text: str) -> int:
 
 
 def _turn_units(ref: DocumentRef, turn: transcript.Turn) -> tuple[SearchUnit, ...]:
-    thread = transcript.tag_of(TurnId(ref.key))
+    conversation_tag = transcript.tag_of(TurnId(ref.key))
     scope_parts = (
         ("agent", turn.agent),
         ("app", turn.app),
@@ -168,7 +168,7 @@ def _turn_units(ref: DocumentRef, turn: transcript.Turn) -> tuple[SearchUnit, ..
             text=message.text,
             speaker=message.speaker or "",
             role=message.role,
-            thread=thread,
+            thread=conversation_tag,
             order=turn.sequence * PARTS + part,
             at=transcript.said_at(turn, message),
             scope=scope,
@@ -435,11 +435,13 @@ class ReadTurn:
             hit = turn_hit(turn_id, self.turn, part) if self._is_shown(part) else None
             return self._hits.setdefault(part, hit)
 
-    def sentences(self, part: int, read: Callable[[str], tuple[ScoredSentence, ...]], /) -> tuple[ScoredSentence, ...]:
-        """Return the sentences of a message as `read` gives them; none of one that may not be recalled."""
+    def sentences(
+        self, part: int, score_sentences: Callable[[str], tuple[ScoredSentence, ...]], /
+    ) -> tuple[ScoredSentence, ...]:
+        """Return the sentences of a message as `score_sentences` gives them; none of one that may not be recalled."""
         sentences = self._sentences.get(part)
         if sentences is None:
-            sentences = read(self.turn.messages[part].text) if self._is_shown(part) else ()
+            sentences = score_sentences(self.turn.messages[part].text) if self._is_shown(part) else ()
             self._sentences[part] = sentences
         return sentences
 

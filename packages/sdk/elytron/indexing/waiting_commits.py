@@ -74,15 +74,15 @@ class WaitingCommits:
         """The last queued entry."""
         return (self.fed or self.parsed)[-1].mark
 
-    def add(self, fed: FedCommit, /) -> None:
+    def add(self, commit: FedCommit, /) -> None:
         """Append the next commit."""
-        self.fed.append(fed)
-        self.documents += len(fed.documents)
+        self.fed.append(commit)
+        self.documents += len(commit.documents)
 
     def take(self) -> Sequence[ParsedCommit]:
         """Return the index changes of everything queued."""
-        for fed in self.fed:
-            parsed_commit = _take_commit(fed)
+        for commit in self.fed:
+            parsed_commit = _take_commit(commit)
             self.parsed.append(parsed_commit)
             text_sizes = _change_sizes(parsed_commit.changes)
             self.chars += sum(text_sizes)

@@ -181,10 +181,10 @@ class DigestAccount:
         place_digest = _short_digest(f"{ref.collection}/{ref.key}")
         self._records.add(_ACCOUNT.pack(place_digest, sequence, kind, collection, is_rescued, _short_digest(digest)))
 
-    def report(self, walked: Collection[str], /) -> JournalAccount:
-        """Return the result for documents in the `walked` collections; with many it takes a while."""
+    def report(self, walked_collections: Collection[str], /) -> JournalAccount:
+        """Return the result for documents in `walked_collections`; with many it takes a while."""
         collection_numbers = {
-            collection_number for name, collection_number in self._collections.items() if name in walked
+            collection_number for name, collection_number in self._collections.items() if name in walked_collections
         }
         document_count = altered_count = missing_count = 0
         for _, records in groupby(map(_ACCOUNT.unpack, self._records), key=itemgetter(0)):
@@ -249,8 +249,8 @@ async def _verify_space(store: Store, space: SpaceId, expected_head: JournalHead
     (document,) = await store.get(space, (REF,))
     if document is None:
         # A space without a record was never written or lost it: the rest of it has no head.
-        standing = HeadStanding.ABSENT if expected_head is not None else None
-        return VerifiedSpace(space=space, head="", standing=standing, account=JournalAccount(told=0))
+        head_standing = HeadStanding.ABSENT if expected_head is not None else None
+        return VerifiedSpace(space=space, head="", standing=head_standing, account=JournalAccount(told=0))
     record = SpaceRecord.from_bytes(document.body)
     head_chain, digest_account = HeadChain(record, expected_head), DigestAccount(record)
     collections: dict[str, None] = dict.fromkeys(COLLECTIONS)

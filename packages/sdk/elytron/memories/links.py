@@ -30,7 +30,12 @@ class RestingMemory:
 
 
 async def link_sources(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: ChangeSet, resting: Sequence[RestingMemory], /
+    ctx: OperationContext,
+    space: SpaceId,
+    record: SpaceRecord,
+    changes: ChangeSet,
+    resting_memories: Sequence[RestingMemory],
+    /,
 ) -> None:
     """Add links to a batch from each memory to the turns that it cites; existing links are unchanged.
 
@@ -41,7 +46,7 @@ async def link_sources(
             item,
             *citation,
         )
-        for item in resting
+        for item in resting_memories
         # Reversed, so that of several messages of one turn the first cited one counts.
         for citation in map(cited_turn, reversed(item.citations))
         if citation is not None

@@ -95,10 +95,10 @@ class ForgottenDrafts:
         self._there = stored_refs
         self._sentences = sentences
 
-    def has(self, kind: FactKind, content: str, citations: Sequence[str], home: ConversationKey | None, /) -> bool:
+    def has(self, kind: FactKind, content: str, citations: Sequence[str], home_key: ConversationKey | None, /) -> bool:
         """Return whether this content, or a sentence that it cites, was forgotten."""
         sentences = [sentence for name in citations for sentence in self._sentences.get(name, ())]
-        return not self._there.isdisjoint(_tombstone_places(self._record, kind, content, sentences, home))
+        return not self._there.isdisjoint(_tombstone_places(self._record, kind, content, sentences, home_key))
 
 
 Proposed = tuple[FactKind, str, Sequence[str], ConversationKey | None]
@@ -106,19 +106,19 @@ Proposed = tuple[FactKind, str, Sequence[str], ConversationKey | None]
 
 
 async def read_forgotten(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, proposed: Sequence[Proposed], /
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, proposals: Sequence[Proposed], /
 ) -> ForgottenDrafts:
-    """Return which of `proposed` were forgotten before."""
+    """Return which of `proposals` were forgotten before."""
     # Most spaces have none, and their writes need not read what they cite.
     if not await ctx.store.scan(space, TOMBSTONES, limit=1):
         return ForgottenDrafts(record, frozenset(), {})
-    text_by_citation = await _cited_texts(ctx, space, {name for _, _, citations, _ in proposed for name in citations})
+    text_by_citation = await _cited_texts(ctx, space, {name for _, _, citations, _ in proposals for name in citations})
     sentences = {name: message_sentences(text) for name, text in text_by_citation.items()}
     tombstone_refs = {
         ref
-        for kind, content, citations, home in proposed
+        for kind, content, citations, home_key in proposals
         for ref in _tombstone_places(
-            record, kind, content, [one for name in citations for one in sentences.get(name, ())], home
+            record, kind, content, [one for name in citations for one in sentences.get(name, ())], home_key
         )
     }
     return ForgottenDrafts(record, frozenset(await documents_at(ctx.store, space, tombstone_refs)), sentences)
@@ -134,11 +134,11 @@ async def _tombstone_refs(
 
 
 def places_of(
-    record: SpaceRecord, fact: facts.Fact, texts: Mapping[str, str], home: ConversationKey | None, /
+    record: SpaceRecord, fact: facts.Fact, texts: Mapping[str, str], home_key: ConversationKey | None, /
 ) -> list[DocumentRef]:
-    """Return the places of the tombstones of a fact that applies in `home`; `texts` contains what it cites."""
+    """Return the places of the tombstones of a fact that applies in `home_key`; `texts` contains what it cites."""
     sentences = telling_sentences([texts[name] for name in fact.citations if name in texts], fact.content)
-    return _tombstone_places(record, fact.kind, fact.content, sentences, home)
+    return _tombstone_places(record, fact.kind, fact.content, sentences, home_key)
 
 
 def _tombstone_places(

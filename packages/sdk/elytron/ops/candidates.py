@@ -104,10 +104,10 @@ async def _stored_candidate(ctx: OperationContext, scope: Scope, name: str) -> t
 def _resolve_candidate(
     ctx: OperationContext, candidate: Candidate, request: CandidateResolveRequest, decision: WriteDecision | None
 ) -> Candidate:
-    accepted = request.resolution is CandidateResolution.ACCEPT
+    is_acceptance = request.resolution is CandidateResolution.ACCEPT
     return candidate.model_copy(
         update={
-            "state": CandidateState.ACCEPTED if accepted else CandidateState.REJECTED,
+            "state": CandidateState.ACCEPTED if is_acceptance else CandidateState.REJECTED,
             "resolved_at": ctx.clock.now(),
             "resolution": request.reason,
             "became": decision.id if decision is not None else None,

@@ -172,48 +172,50 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
     store_check = await check_store(ctx, scope.space, repair=request.repair) if request.check else None
     expected_head = JournalHead.parse(request.head) if request.head is not None else None
     is_whole = request.check or request.fingerprints or expected_head is not None
-    reading = SpaceReading(recorded_head=expected_head, is_checked=request.check, is_whole=is_whole)
-    await reading.read(ctx, scope.space)
-    alias_trust = transcript.AliasTrust.TRUSTED if reading.is_closed else (await meant_conversation(ctx, scope)).trust
+    space_reading = SpaceReading(recorded_head=expected_head, is_checked=request.check, is_whole=is_whole)
+    await space_reading.read(ctx, scope.space)
+    alias_trust = (
+        transcript.AliasTrust.TRUSTED if space_reading.is_closed else (await meant_conversation(ctx, scope)).trust
+    )
     if alias_trust is not transcript.AliasTrust.TRUSTED:
-        reading.conversations.clear()
-    conversations, (first_at, last_at) = reading.by_time, reading.times
-    work_health, jobs = await _work_of(ctx, scope.space, reading)
+        space_reading.conversations.clear()
+    conversations, (first_at, last_at) = space_reading.by_time, space_reading.times
+    work_health, jobs = await _work_of(ctx, scope.space, space_reading)
     return MemoryInspectionReport(
         space=scope.space,
-        exists=reading.exists,
+        exists=space_reading.exists,
         engine=ctx.engine,
         store=ctx.store.capabilities,
-        sequence=reading.sequence,
-        documents=dict(sorted(reading.counts.items())),
-        planes=by_plane(reading.counts),
+        sequence=space_reading.sequence,
+        documents=dict(sorted(space_reading.counts.items())),
+        planes=by_plane(space_reading.counts),
         alias=alias_trust,
         conversations=tuple(map(_summary_of, conversations[:CONVERSATIONS_SHOWN])),
         conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
         speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),
         first_at=first_at,
         last_at=last_at,
-        indexed_units=reading.units,
-        index_bytes=reading.index_bytes,
-        state_fingerprint=reading.state,
-        event_fingerprint=reading.events,
-        head=reading.head,
-        head_standing=reading.standing,
+        indexed_units=space_reading.units,
+        index_bytes=space_reading.index_bytes,
+        state_fingerprint=space_reading.state,
+        event_fingerprint=space_reading.events,
+        head=space_reading.head,
+        head_standing=space_reading.standing,
         losses=listed_losses or await ctx.losses.of(scope.space),
         acknowledged=acknowledged_count,
         store_check=store_check,
-        journal_account=reading.account,
-        compared_model=reading.compared,
-        unembedded_units=reading.unembedded,
-        stale_units=reading.stale,
-        embedded_units=reading.embedded,
-        runtime_skills=count_skills(reading.skills, at=ctx.clock.now()),
+        journal_account=space_reading.account,
+        compared_model=space_reading.compared,
+        unembedded_units=space_reading.unembedded,
+        stale_units=space_reading.stale,
+        embedded_units=space_reading.embedded,
+        runtime_skills=count_skills(space_reading.skills, at=ctx.clock.now()),
         agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
         work=work_health,
         jobs=jobs,
         lifecycle=modes.action_admissions(request.mode_input) if request.mode_input is not None else (),
         capabilities=catalog_of(ctx),
-        agent_tools=count_tools(reading.registries, reading.experiences, forbidden=ctx.profile.is_esp),
+        agent_tools=count_tools(space_reading.registries, space_reading.experiences, forbidden=ctx.profile.is_esp),
     )
 
 

@@ -149,13 +149,13 @@ async def _nearby_hits(
     return await with_neighbours(ctx, scope, hits, count=request.neighbours, include_private=request.include_private)
 
 
-def _recall_outcome(gathered: GatheredHits, /, *, has_hits: bool) -> tuple[RecallOutcome, NothingReason | None]:
+def _recall_outcome(gathered_hits: GatheredHits, /, *, has_hits: bool) -> tuple[RecallOutcome, NothingReason | None]:
     """Return whether one of the best hits answers, and why not otherwise."""
-    if gathered.verdict.reason is not None:
-        return RecallOutcome.NOTHING, gathered.verdict.reason
+    if gathered_hits.verdict.reason is not None:
+        return RecallOutcome.NOTHING, gathered_hits.verdict.reason
     if not has_hits:
         return RecallOutcome.NOTHING, NothingReason.BELOW_MIN_SCORE
-    outcome = gathered.verdict.outcome
+    outcome = gathered_hits.verdict.outcome
     return outcome, NothingReason.NO_ANSWER if outcome is RecallOutcome.NOTHING else None
 
 

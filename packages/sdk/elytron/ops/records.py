@@ -189,8 +189,8 @@ async def _query_page(ctx: OperationContext, scope: Scope, request: RecordSearch
         gate=RecallGate.OFF,
         private=(RecallPlane.RECORDS,) if request.include_private else (),
     )
-    gathered = await gather_hits(ctx, await open_reader(ctx, scope.space), scope, hit_query)
-    scores = {place_of(hit.id): hit.score for hit in gathered.hits[request.offset :]}
+    gathered_hits = await gather_hits(ctx, await open_reader(ctx, scope.space), scope, hit_query)
+    scores = {place_of(hit.id): hit.score for hit in gathered_hits.hits[request.offset :]}
     current_records = await values_at(ctx.store, scope.space, [ref for ref in scores if ref is not None], Record)
     now = ctx.clock.now()
     return [

@@ -86,7 +86,7 @@ def _answer_text(text: str) -> str:
 
 def _last_items(items: tuple[str, ...]) -> tuple[str, ...]:
     """Return the last non-empty items: what was done last is worth more than what was done first."""
-    texts = [flat for item in items if (flat := " ".join(item.split())[: limits.EXECUTION_ITEM_CHARS])]
+    texts = [item_text for item in items if (item_text := " ".join(item.split())[: limits.EXECUTION_ITEM_CHARS])]
     return tuple(dict.fromkeys(texts))[-limits.EXECUTION_ITEMS :]
 
 

@@ -112,18 +112,18 @@ class TurnReading:
     def changes(
         self,
         record: SpaceRecord,
-        there: Mapping[DocumentRef, Document],
+        stored_documents: Mapping[DocumentRef, Document],
         turn_id: TurnId | None,
         turn: transcript.Turn | None,
         /,
     ) -> ChangeSet:
         """Return the mark of the turn, if rules have nothing to propose for it."""
         changes, (rules_ref, ref) = ChangeSet(record), self.refs(record)
-        rules_document, stored_document = there.get(rules_ref), there.get(ref)
+        rules_document, stored_document = stored_documents.get(rules_ref), stored_documents.get(ref)
         is_learning_paused = rules_document is not None and is_paused(
             facts.LearningRules.from_bytes(rules_document.body)
         )
-        maintained = (
+        maintained_turns = (
             MaintainedTurns.from_bytes(stored_document.body) if stored_document is not None else MaintainedTurns()
         )
         self.outcome = None
@@ -134,8 +134,10 @@ class TurnReading:
         may_learn = gate is ReadingGate.OPEN and not is_learning_paused
         if may_learn and model_facts.rule_candidates(turn_id, turn, more=self.ctx.models.fact_readers):
             return changes
-        waits = not is_learning_paused and _waits_for_model(self.ctx, extraction, turn)
-        maintained_after = maintained.put_off(turn.sequence) if waits else maintained.plus(turn.sequence)
+        waits_for_model = not is_learning_paused and _waits_for_model(self.ctx, extraction, turn)
+        maintained_after = (
+            maintained_turns.put_off(turn.sequence) if waits_for_model else maintained_turns.plus(turn.sequence)
+        )
         changes.put(
             ref,
             maintained_after,
@@ -253,7 +255,8 @@ async def _standing_facts(work: PassWork, turn: KnownTurn) -> tuple[facts.Fact, 
         for fact in public_facts
     }
     ordered_facts = sorted(
-        public_facts, key=lambda fact: -sum(similarity.has_term(turn_text, word) for word in words_by_fact[fact.id])
+        public_facts,
+        key=lambda fact: -sum(similarity.has_term(turn_text, fact_word) for fact_word in words_by_fact[fact.id]),
     )
     return tuple(ordered_facts[:EXTRACTION_KNOWN])
 

@@ -53,9 +53,9 @@ async def note_reuse(work: PassWork, /) -> PassOutcome:
     """Record the outcome of the skills that the reply used."""
     if work.reuse is None:
         return skipped_outcome(MaintenancePass.SKILL_REUSE, "nothing_reported")
-    reuse = work.reuse
-    report = await record_reuse(work.ctx, work.scope, reuse.names, reuse.outcome, note=reuse.note)
-    counts = {reuse.outcome.value: len(report.recorded), "unknown": len(report.unknown)}
+    skill_reuse = work.reuse
+    report = await record_reuse(work.ctx, work.scope, skill_reuse.names, skill_reuse.outcome, note=skill_reuse.note)
+    counts = {skill_reuse.outcome.value: len(report.recorded), "unknown": len(report.unknown)}
     return ended_outcome(MaintenancePass.SKILL_REUSE, counts, changed=report.changed)
 
 

@@ -141,9 +141,11 @@ async def mark_maintained(work: PassWork, turn_numbers: Sequence[int], /, *, wai
     await _change_maintained(work, marked)
 
 
-async def mark_noted(work: PassWork, through: int, /) -> None:
-    """Store that daily notes were written from the turns up to `through`."""
-    await _change_maintained(work, lambda progress: progress.model_copy(update={"noted": max(progress.noted, through)}))
+async def mark_noted(work: PassWork, last_sequence: int, /) -> None:
+    """Store that daily notes were written from the turns up to `last_sequence`."""
+    await _change_maintained(
+        work, lambda progress: progress.model_copy(update={"noted": max(progress.noted, last_sequence)})
+    )
 
 
 async def _change_maintained(work: PassWork, change: Callable[[MaintainedTurns], MaintainedTurns]) -> None:

@@ -39,18 +39,18 @@ CLOSER: Final = 24
 """Number of best hits that are read, for any limit, so that a page continues the one before it."""
 
 
-async def looked_closer(ctx: OperationContext, searched: SearchedSpace, /) -> FoundCandidates:
+async def looked_closer(ctx: OperationContext, searched_space: SearchedSpace, /) -> FoundCandidates:
     """Return the messages found, the best reordered by a closer look, the others after them.
 
     Raises StoreCorrupt where a passage's vector is damaged.
     """
-    candidates = searched.results
+    candidates = searched_space.results
     best_candidates: Sequence[UnitCandidate] = candidates.candidates[:CLOSER]
     other_candidates = candidates.candidates[CLOSER:]
-    if searched.has_passages:
-        best_candidates = await by_passages(ctx, searched, best_candidates)
-    if candidates.long and searched.query.weights.sentence:
-        best_candidates = await _by_sentences(ctx, searched, best_candidates)
+    if searched_space.has_passages:
+        best_candidates = await by_passages(ctx, searched_space, best_candidates)
+    if candidates.long and searched_space.query.weights.sentence:
+        best_candidates = await _by_sentences(ctx, searched_space, best_candidates)
     if not best_candidates:
         return candidates
     best_candidates = sorted(best_candidates, key=lambda item: -item.score)
@@ -63,27 +63,29 @@ async def looked_closer(ctx: OperationContext, searched: SearchedSpace, /) -> Fo
 
 
 async def _by_sentences(
-    ctx: OperationContext, searched: SearchedSpace, best_candidates: Sequence[UnitCandidate], /
+    ctx: OperationContext, searched_space: SearchedSpace, best_candidates: Sequence[UnitCandidate], /
 ) -> Sequence[UnitCandidate]:
     """Return `best_candidates`, the first of those found, rescored by the nearest sentence of each long message.
 
     Where people talk with assistants, only messages of those whose words the query is after are read.
     """
-    space, index, query = searched.space, searched.index, searched.query
-    long_places = [position for position in searched.results.long if position < len(best_candidates)]
-    if searched.is_assisted:
+    space, index, query = searched_space.space, searched_space.index, searched_space.query
+    long_places = [position for position in searched_space.results.long if position < len(best_candidates)]
+    if searched_space.is_assisted:
         long_places = [position for position in long_places if best_candidates[position].signals.owner]
     documents = await documents_at(ctx.store, space, (best_candidates[position].unit.ref for position in long_places))
     turns = {ref: ctx.folds.readings.turn(space, document) for ref, document in documents.items()}
-    rescored = list(best_candidates)
+    rescored_candidates = list(best_candidates)
     query_terms = index.sought(query)
     for position in long_places:
         item = best_candidates[position]
         turn = turns.get(item.unit.ref)
         if turn is not None:
             sentence = nearest_sentence(turn.sentences(item.unit.part, index.sentences_of), query_terms, query.fits)
-            rescored[position] = _nearest_sentence(item, sentence, query.weights) if sentence is not None else item
-    return rescored
+            rescored_candidates[position] = (
+                _nearest_sentence(item, sentence, query.weights) if sentence is not None else item
+            )
+    return rescored_candidates
 
 
 def _nearest_sentence(item: UnitCandidate, sentence: NearestSentence, weights: SignalWeights) -> UnitCandidate:
@@ -118,7 +120,7 @@ async def by_passages(
     }
     weights = query.weights
     vector_weight = weights.vector * (weights.vector_assisted if searched.is_assisted else 1.0) / vector_span
-    rescored: list[UnitCandidate] = []
+    rescored_candidates: list[UnitCandidate] = []
     for item in best_candidates:
         vector_set, text_digest = vectors.get(item.unit.ref), searched.index.check_of(item.unit.ref, item.unit.part)
         nearest_similarity = _nearest_passage(vector_set, text_digest, query_vector) if vector_set is not None else None
@@ -126,8 +128,8 @@ async def by_passages(
             weights.passage * (nearest_similarity - item.signals.vector) if nearest_similarity is not None else 0.0
         )
         signals = item.signals._replace(vector=item.signals.vector + signal_gain)
-        rescored.append(item._replace(signals=signals, score=item.score + vector_weight * signal_gain))
-    return rescored
+        rescored_candidates.append(item._replace(signals=signals, score=item.score + vector_weight * signal_gain))
+    return rescored_candidates
 
 
 def _nearest_passage(vector_set: VectorSet, text_digest: int, query_vector: Vector) -> float | None:

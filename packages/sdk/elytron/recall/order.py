@@ -64,10 +64,10 @@ def answer_estimate(searches: Iterable[FoundCandidates], /) -> float:
 def signs_of(candidates: FoundCandidates, /) -> AnswerSigns:
     """Return the evidence of the search for its answer."""
     best_score = candidates.candidates[0].score if candidates.candidates else 0.0
-    score_unit, lowest_vector, highs = abs(best_score) or 1.0, candidates.lows.vector, candidates.highs
-    closeness = (highs.vector - lowest_vector) / (1.0 - lowest_vector) if lowest_vector < 1.0 else 1.0
+    score_unit, lowest_vector, high_signals = abs(best_score) or 1.0, candidates.lows.vector, candidates.highs
+    closeness = (high_signals.vector - lowest_vector) / (1.0 - lowest_vector) if lowest_vector < 1.0 else 1.0
     return AnswerSigns(
-        strength=max(highs.text_vectors, (1.0 - candidates.alike) * highs.context, closeness, 0.0),
+        strength=max(high_signals.text_vectors, (1.0 - candidates.alike) * high_signals.context, closeness, 0.0),
         agreement=best_score / candidates.most if candidates.most else 0.0,
         behind=tuple([(best_score - item.score) / score_unit for item in candidates.candidates]),
         is_foreign=candidates.is_foreign,
@@ -78,7 +78,7 @@ def first_hit_chance(candidates: FoundCandidates, hit: RecallHit, query: str, /)
     """Return the estimate that `hit`, the first of a recall, answers; `candidates` is the search of its plane."""
     if hit.signals.get("topic_exact") or hit.signals.get("name_exact"):
         return 1.0
-    signs = signs_of(candidates)
+    answer_signs = signs_of(candidates)
     position, item = next(
         ((position, item) for position, item in enumerate(candidates.candidates) if hit.id in _possible_ids(item)),
         (1, None),
@@ -89,15 +89,15 @@ def first_hit_chance(candidates: FoundCandidates, hit: RecallHit, query: str, /)
     if candidates.few or outcome.value_kind(query) is not None:
         unshared_texts = outcome.unshared_parts(query, text, _ANALYSER.terms)
         lacks_value = outcome.lacks_value(query, unshared_texts[1]) and is_english(text[: outcome.READ_CHARS])
-        words = set(candidates.terms).difference(candidates.name_terms)
-        has_all_words = words.issubset(_ANALYSER.terms(text[: outcome.READ_CHARS]))
+        unnamed_terms = set(candidates.terms).difference(candidates.name_terms)
+        has_all_words = unnamed_terms.issubset(_ANALYSER.terms(text[: outcome.READ_CHARS]))
         unshared_share = 1.0 if has_all_words else text_likeness(*unshared_texts) if candidates.few else 0.0
     first_hit_signs = outcome.FirstHitSigns(
-        evidence=signs.evidence,
+        evidence=answer_signs.evidence,
         few=candidates.few,
         unshared=unshared_share,
         coverage=item.signals.coverage if item is not None else 0.0,
-        lead=signs.behind[1] if not position and len(signs.behind) > 1 else 0.0,
+        lead=answer_signs.behind[1] if not position and len(answer_signs.behind) > 1 else 0.0,
         searched=candidates.searched,
         lacks_value=lacks_value,
     )
@@ -508,7 +508,7 @@ def four_each(names: Iterable[str], signal_values: Collection[float], /) -> dict
     return {
         name: whole_quarters / _FOUR
         if 0.0 < signal < _EXACT
-        and -_TIE < (scaled := signal * _FOUR) - (whole_quarters := scaled + _WHOLE - _WHOLE) < _TIE
+        and -_TIE < (scaled_signal := signal * _FOUR) - (whole_quarters := scaled_signal + _WHOLE - _WHOLE) < _TIE
         else round(float(signal), 4)
         for name, signal in compress(zip(names, signal_values, strict=True), signal_values)
     }

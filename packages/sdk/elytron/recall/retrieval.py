@@ -341,8 +341,8 @@ async def _found_candidates(
     has_passages = searches[RecallPlane.TRANSCRIPT].vector is not None and ctx.encoders.reads_passages(record, index)
     if not message_candidates.long and not has_passages:
         return candidates_by_plane
-    searched = SearchedSpace(space, index, searches[RecallPlane.TRANSCRIPT], message_candidates, has_passages)
-    return candidates_by_plane | {RecallPlane.TRANSCRIPT: await looked_closer(ctx, searched)}
+    searched_space = SearchedSpace(space, index, searches[RecallPlane.TRANSCRIPT], message_candidates, has_passages)
+    return candidates_by_plane | {RecallPlane.TRANSCRIPT: await looked_closer(ctx, searched_space)}
 
 
 def _reach_of(index: SpaceIndex, vector: tuple[str, bytes] | None) -> ModelReach | None:
@@ -531,7 +531,7 @@ async def _rank_kept(ctx: OperationContext, scope: Scope, search: FoundCandidate
             continue
         memory = kept_memory(document)
         text = similarity.pad_words(similarity.normalise_text(f"{title_of(memory.value)} {text_of(memory.value)}"))
-        matched_share = sum(similarity.has_any(text, signs) for signs in term_signs) / max(len(term_signs), 1)
+        matched_share = sum(similarity.has_any(text, word_signs) for word_signs in term_signs) / max(len(term_signs), 1)
         hit = memory.to_hit(
             score=max(estimate, round(HELD_SCORE * matched_share, 6)), signals=signals_of(item), now=now
         )

@@ -95,13 +95,13 @@ class Operation(Generic[RequestT, ReportT]):
     def perform(self) -> Callable[["OperationContext", RequestT], Awaitable[ReportT]]:
         """Return the function that performs it, after finishing interrupted erasures; some inspect damage
         themselves."""
-        performed = self.performer()
+        perform_function = self.performer()
 
-        @wraps(performed)
+        @wraps(perform_function)
         async def perform(ctx: "OperationContext", request: RequestT) -> ReportT:
             if self.name not in _OVER_DAMAGE and not getattr(request, "whole_space", None):
                 await ctx.settled(request)
-            return await performed(ctx, request)
+            return await perform_function(ctx, request)
 
         return perform
 
@@ -110,8 +110,8 @@ class Operation(Generic[RequestT, ReportT]):
         fields = [name for name in self.operator_fields if getattr(request, name)]
         values = [
             f"{name} {getattr(request, name)}"
-            for name, reserved in self.operator_values.items()
-            if getattr(request, name) in reserved
+            for name, reserved_values in self.operator_values.items()
+            if getattr(request, name) in reserved_values
         ]
         return tuple(sorted((*fields, *values)))
 

@@ -102,13 +102,13 @@ class ChangeLines:
     @contextmanager
     def hold_documents(self, space: SpaceId, refs: Collection[DocumentRef], /) -> Generator[None]:
         """Delay changes of the documents at `refs`, for one that takes too long to win a race against many."""
-        hold = _DocumentHold(space, refs, asyncio.Event())
-        self._holds.append(hold)
+        document_hold = _DocumentHold(space, refs, asyncio.Event())
+        self._holds.append(document_hold)
         try:
             yield
         finally:
-            self._holds.remove(hold)
-            hold.over.set()
+            self._holds.remove(document_hold)
+            document_hold.over.set()
 
 
 class LinedRace:

@@ -117,29 +117,31 @@ class HeadCache:
             at: transcript.Turn.from_bytes(document.body) for at, document in numbered_documents if document is not None
         }
 
-    def expect(self, space: SpaceId, grown: GrownHead, /) -> None:
-        """Assume that `grown` will be stored, and build on it."""
-        tag, head, revision, _, line = grown
+    def expect(self, space: SpaceId, grown_head: GrownHead, /) -> None:
+        """Assume that `grown_head` will be stored, and build on it."""
+        tag, head, revision, _, line = grown_head
         last_turn_ref = DocumentRef(transcript.TURNS, transcript.turn_id(tag, head.next_sequence - 1))
         self._heads[space, tag] = KnownHead(head, revision, line, (RequireRevision(last_turn_ref, 1),))
 
-    def drop(self, space: SpaceId, grown: GrownHead, /) -> None:
-        """Stop building on `grown`: read the conversation's head again at its next use."""
-        conversation_place = space, grown.tag
+    def drop(self, space: SpaceId, grown_head: GrownHead, /) -> None:
+        """Stop building on `grown_head`: read the conversation's head again at its next use."""
+        conversation_place = space, grown_head.tag
         self._refused.add(conversation_place)
         cached_head = self._heads.get(conversation_place)
-        if cached_head is not None and cached_head.line is grown.line:
+        if cached_head is not None and cached_head.line is grown_head.line:
             del self._heads[conversation_place]
-            if cached_head.revision > grown.revision:
-                self._unmet[conversation_place] = min(self._unmet.get(conversation_place, grown.first), grown.first)
+            if cached_head.revision > grown_head.revision:
+                self._unmet[conversation_place] = min(
+                    self._unmet.get(conversation_place, grown_head.first), grown_head.first
+                )
 
-    def confirm(self, space: SpaceId, grown: GrownHead, /) -> None:
-        """Record that `grown` was committed: if its line is unbroken, it contains all turns."""
-        conversation_place = space, grown.tag
+    def confirm(self, space: SpaceId, grown_head: GrownHead, /) -> None:
+        """Record that `grown_head` was committed: if its line is unbroken, it contains all turns."""
+        conversation_place = space, grown_head.tag
         if (
             conversation_place in self._unmet
             and (cached_head := self._heads.get(conversation_place)) is not None
-            and cached_head.line is grown.line
+            and cached_head.line is grown_head.line
         ):
             del self._unmet[conversation_place]
 

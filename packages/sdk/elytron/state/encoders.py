@@ -132,12 +132,12 @@ class RuntimeEncoders:
         """Return the embedder whose vectors are to be compared."""
         return self._current
 
-    def serving(self, record: SpaceRecord, compared: str | None, /) -> Embedder | None:
-        """Return the embedder with the tag `compared`; the current one if none is chosen yet in this space."""
-        if not compared:
+    def serving(self, record: SpaceRecord, compared_tag: str | None, /) -> Embedder | None:
+        """Return the embedder with the tag `compared_tag`; the current one if none is chosen yet in this space."""
+        if not compared_tag:
             return self._current
         for embedder in self._embedders:
-            if record.model_tag(embedder.info.model) == compared:
+            if record.model_tag(embedder.info.model) == compared_tag:
                 return embedder
         return None
 

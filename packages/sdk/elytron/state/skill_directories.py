@@ -137,11 +137,11 @@ class _ScanFindings:
         if not os.path.isdir(root):  # noqa: PTH112  (which has a no also for what is no name of a folder)
             self._skip(root.name, SkipReason.MISSING)
             return
-        for folder, place in self._folders(root):
+        for folder, folder_place in self._folders(root):
             if len(self.skills) == AGENT_SKILLS:
-                self._skip(place, SkipReason.TOO_MANY)
+                self._skip(folder_place, SkipReason.TOO_MANY)
                 return
-            self._take(folder, place)
+            self._take(folder, folder_place)
 
     def _folders(self, root: Path) -> Iterator[tuple[Path, str]]:
         """Yield each folder that has a SKILL.md, with its path; folders below one belong to that skill."""

@@ -42,10 +42,10 @@ class StoredMessages:
             if part in turn.erased:
                 continue
             key = message_key(message)
-            if isinstance(earlier := turn.metadata.get(transcript.EDIT_OF), str) and transcript.is_turn_of(
-                earlier, transcript.tag_of(TurnId(earlier))
+            if isinstance(edited_id := turn.metadata.get(transcript.EDIT_OF), str) and transcript.is_turn_of(
+                edited_id, transcript.tag_of(TurnId(edited_id))
             ):
-                self.redated.add((key, transcript.sequence_of(TurnId(earlier))))
+                self.redated.add((key, transcript.sequence_of(TurnId(edited_id))))
             if message.at is None:
                 self.untimed.append((key, turn.sequence))
             else:
@@ -54,7 +54,11 @@ class StoredMessages:
     def sort(self) -> None:
         """Sort the times, after the last turn was added."""
         for key, moments in self.timed.items():
-            self.timed[key] = sorted(moment for moment in moments if (key, moment[1]) not in self.redated)
+            self.timed[key] = sorted(
+                moment_and_sequence
+                for moment_and_sequence in moments
+                if (key, moment_and_sequence[1]) not in self.redated
+            )
 
     def at_minute(self, key: int, minute: int, /) -> list[int]:
         """Return the sequences of the equal messages of one minute."""
@@ -108,13 +112,13 @@ async def read_messages(store: Store, space: SpaceId, tag: ConversationTag, /) -
     return messages
 
 
-def align_keys(keys: Sequence[int], stored: Sequence[tuple[int, int]], /) -> list[int | None]:
-    """Return for each of `keys` the sequence of its equal in `stored`, so that both are in the same order.
+def align_keys(keys: Sequence[int], stored_keys: Sequence[tuple[int, int]], /) -> list[int | None]:
+    """Return for each of `keys` the sequence of its equal in `stored_keys`, so that both are in the same order.
 
     Keys that each side has once are the fixed points; between two of them equal ones are joined in their order.
     """
     positions_by_key: dict[int, list[int]] = {}
-    for position, (key, _) in enumerate(stored):
+    for position, (key, _) in enumerate(stored_keys):
         positions_by_key.setdefault(key, []).append(position)
     counts = Counter(keys)
     fixed_points = [
@@ -124,16 +128,16 @@ def align_keys(keys: Sequence[int], stored: Sequence[tuple[int, int]], /) -> lis
     ]
     earlier_sequences: list[int | None] = [None] * len(keys)
     index = position = 0
-    for next_index, next_position in (*_rising_points(fixed_points), (len(keys), len(stored))):
+    for next_index, next_position in (*_rising_points(fixed_points), (len(keys), len(stored_keys))):
         while index < next_index:
             candidates = positions_by_key.get(keys[index], [])
             next_candidate = bisect_left(candidates, position)
             if next_candidate < len(candidates) and candidates[next_candidate] < next_position:
-                earlier_sequences[index] = stored[candidates[next_candidate]][1]
+                earlier_sequences[index] = stored_keys[candidates[next_candidate]][1]
                 position = candidates[next_candidate] + 1
             index += 1
         if next_index < len(keys):
-            earlier_sequences[next_index] = stored[next_position][1]
+            earlier_sequences[next_index] = stored_keys[next_position][1]
         index, position = next_index + 1, next_position + 1
     return earlier_sequences
 
@@ -159,11 +163,11 @@ def _rising_points(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return rising_points[::-1]
 
 
-def longest_run(places: Iterable[int | None], /) -> int:
+def longest_run(sequences: Iterable[int | None], /) -> int:
     """Return the length of the longest run of neighbours that are also neighbours in the store."""
     longest_length = run_length = 0
     last_sequence: int | None = None
-    for sequence in places:
+    for sequence in sequences:
         run_length = (
             run_length + 1
             if sequence is not None and last_sequence is not None and sequence == last_sequence + 1

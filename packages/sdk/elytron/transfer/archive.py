@@ -401,11 +401,13 @@ async def bring_documents(
     ctx: OperationContext, scope: Scope, collection: str, documents: Iterable[Document], /
 ) -> BroughtCount:
     """Store each readable one of `documents`, all of `collection`, whose name is free here."""
-    total = BroughtCount()
+    brought_total = BroughtCount()
     for values in _document_parts(collection, documents):
         brought_count = await _bring_part(ctx, scope, collection, values)
-        total = BroughtCount(total.stored + brought_count.stored, total.skipped + brought_count.skipped)
-    return total
+        brought_total = BroughtCount(
+            brought_total.stored + brought_count.stored, brought_total.skipped + brought_count.skipped
+        )
+    return brought_total
 
 
 def _document_parts(collection: str, documents: Iterable[Document]) -> Iterator[tuple[Value, ...]]:
@@ -539,18 +541,18 @@ async def _plan_tombstones(
 ) -> SettledChanges[BroughtCount]:
     rules, revision = await read_learning(ctx, scope.space)
     tombstones: dict[DocumentRef, FactTombstone] = {}
-    for fact, stone, texts in forgotten_facts:
+    for fact, archived_tombstone, texts in forgotten_facts:
         home_key = home_of(fact.home) if fact.home is not None else None
         scrubbed_fact, _ = scrub_value(fact, own=OwnOutput.STRIP)
-        tombstone = stone.model_copy(update={"topic": topic_tag(record, scrubbed_fact.topic)})
-        if not is_allowed_since(rules, scrubbed_fact.topic, stone.at):
+        tombstone = archived_tombstone.model_copy(update={"topic": topic_tag(record, scrubbed_fact.topic)})
+        if not is_allowed_since(rules, scrubbed_fact.topic, archived_tombstone.at):
             tombstone_refs = places_of(record, scrubbed_fact, texts, home_key)
             tombstones |= dict.fromkeys(tombstone_refs, tombstone)
     stored_tombstones = await documents_at(ctx.store, scope.space, tombstones)
     changes = ChangeSet(record)
-    for ref, stone in tombstones.items():
+    for ref, tombstone in tombstones.items():
         if ref not in stored_tombstones:
-            changes.put(ref, stone, expects=0, action=None)
+            changes.put(ref, tombstone, expects=0, action=None)
     if changes:
         # As with every new tombstone: a write that was judged without these is judged again.
         changes.put(LEARNING, rules, expects=revision, action=JournalAction.OPERATOR)

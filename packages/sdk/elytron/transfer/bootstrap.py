@@ -125,12 +125,12 @@ class RehearsalStore(PassingStore):
         puts: list[PutChange] = []
         deletes: list[DeleteChange] = []
         requires = list(self._requires.values())
-        for ref, expects in self._expects.items():
+        for ref, expected_revision in self._expects.items():
             document = self._overlays[ref.collection][ref.key]
             if document is not None:
-                puts.append(PutChange(ref, document.body, expects))
-            elif expects:
-                deletes.append(DeleteChange(ref, expects))
+                puts.append(PutChange(ref, document.body, expected_revision))
+            elif expected_revision:
+                deletes.append(DeleteChange(ref, expected_revision))
             elif ref not in self._requires:
                 # Created and removed within the import: all that is left is that it is absent.
                 requires.append(RequireRevision(ref, 0))
@@ -399,8 +399,8 @@ async def _add_archive(
     async for plane, archive_write, target_scope, sources in _archive_writes(
         scope, reader, local_refs, left_out, now=ctx.clock.now()
     ):
-        claimed = as_claims(archive_write) if word is ArchiveWord.CLAIMED else archive_write
-        write = _cited_anew(claimed, renamed_turns)
+        marked_write = as_claims(archive_write) if word is ArchiveWord.CLAIMED else archive_write
+        write = _cited_anew(marked_write, renamed_turns)
         report = await _commit_part(ctx, target_scope, MemoryWriteRequest(scope=target_scope, write=write), write)
         future_claims += find_future_claims(ctx, write, plane)
         renamed_turns.note(sources, report.decisions if sources else ())

@@ -51,9 +51,9 @@ class CopiedSpace(Value):
 class CopyAccount:
     """Progress of a copy in journal entries, and their total."""
 
-    def __init__(self, ends: Mapping[SpaceId, int], progress: Progress | None, /) -> None:
-        self._ends = ends
-        self._total = sum(ends.values())
+    def __init__(self, journal_ends: Mapping[SpaceId, int], progress: Progress | None, /) -> None:
+        self._ends = journal_ends
+        self._total = sum(journal_ends.values())
         self._progress = progress
         self._behind = 0
 
@@ -62,10 +62,10 @@ class CopyAccount:
         """Return the account of a copy that is about to begin; without `progress` it counts nothing."""
         if progress is None:
             return cls({}, None)
-        ends = {
+        journal_ends = {
             space: await end_of(source, space, 1) for space in spaces if await source.journal(space, after=0, limit=1)
         }
-        return cls(ends, progress)
+        return cls(journal_ends, progress)
 
     def reach(self, sequence: int, /) -> None:
         """Report that the current space is copied up to `sequence`."""

@@ -63,9 +63,9 @@ def batch_count(*, documents: int, entries: int, blobs: int) -> int:
     return max(-(-max(documents, entries) // BATCH), least_batches)
 
 
-def batch_share(total: int, batch_number: int, count: int, /) -> int:
-    """Return how many of `total` entries are in batch `batch_number` of `count`."""
-    return total * (batch_number + 1) // count - total * batch_number // count
+def batch_share(entry_total: int, batch_number: int, count: int, /) -> int:
+    """Return how many of `entry_total` entries are in batch `batch_number` of `count`."""
+    return entry_total * (batch_number + 1) // count - entry_total * batch_number // count
 
 
 async def fill_space(

@@ -197,8 +197,8 @@ async def _keep_waiting(
             decisions.append((position, _known_decision(draft, id_of(ref), stored_candidates[ref][0])))
             continue
         if free_places < 1 and resolved_refs:
-            _, oldest = resolved_refs.pop(0)
-            changes.delete(oldest, expects=stored_candidates.pop(oldest)[1])
+            _, oldest_ref = resolved_refs.pop(0)
+            changes.delete(oldest_ref, expects=stored_candidates.pop(oldest_ref)[1])
             free_places += 1
         if free_places < 1:
             rejection = candidates.CandidateJudgement(verdict=AdmissionVerdict.REJECT, reason=TOO_MANY)

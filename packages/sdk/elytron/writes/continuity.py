@@ -306,11 +306,11 @@ class _CapsuleChanges:
             if set(capsule.provenance) - {*remaining_citations[ref]}
         ]
 
-    def place_of(self, home: ConversationKey, kind: CapsuleKind, topic: str, /) -> str | None:
+    def place_of(self, home_key: ConversationKey, kind: CapsuleKind, topic: str, /) -> str | None:
         """Return the key of the conversation's capsule on a topic, which an earlier build may have tagged
         differently."""
         for capsule in self.all:
-            if (capsule.channel, capsule.conversation, capsule.kind) == (*home, kind) and facts.topic_key(
+            if (capsule.channel, capsule.conversation, capsule.kind) == (*home_key, kind) and facts.topic_key(
                 capsule.topic
             ) == topic:
                 return capsule.id.partition(":")[2]

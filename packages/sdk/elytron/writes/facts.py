@@ -179,7 +179,7 @@ def _admit_fact(
     if judgement.verdict is AdmissionVerdict.ACCEPT and (refusal := slot_changes.refusal(draft)):
         judgement = rules.reject_fact(refusal)
     fact_id: FactId | None = known_fact.id if known_fact is not None else None
-    supersedes: FactId | None = None
+    superseded_id: FactId | None = None
     match judgement.outcome:
         case WriteOutcome.STORED | WriteOutcome.UPDATED:
             is_first = not any(version.is_believed for version in versions)
@@ -187,7 +187,7 @@ def _admit_fact(
             _replace_versions(slot_changes, fact, versions, because=draft.reason or "superseded", now=now)
             slot_changes.put(fact, JournalAction.WRITE)
             slot_changes.hold(draft, fact)
-            fact_id, supersedes = fact.id, fact.supersedes
+            fact_id, superseded_id = fact.id, fact.supersedes
         case WriteOutcome.CONFIRMED:
             assert known_fact is not None
             confirmed_fact = _confirm_fact(known_fact, draft, now)
@@ -210,7 +210,7 @@ def _admit_fact(
         outcome=judgement.outcome,
         verdict=judgement.verdict,
         reason=judgement.reason,
-        supersedes=supersedes,
+        supersedes=superseded_id,
     )
 
 
@@ -324,7 +324,7 @@ class _SpaceBatch:
 
 
 async def plan_change(
-    ctx: OperationContext, scope: Scope, here: ConversationKey, request: FactChangeRequest, record: SpaceRecord, /
+    ctx: OperationContext, scope: Scope, home_key: ConversationKey, request: FactChangeRequest, record: SpaceRecord, /
 ) -> SettledChanges[FactChangeReport]:
     """Return the changes of a control call now. Raises NotFound, InvalidInput, PreconditionFailed."""
     memory = await must_find(ctx, scope, request.id)
@@ -337,7 +337,7 @@ async def plan_change(
         raise PreconditionFailed
     require_believed(memory.fact)
     now = ctx.clock.now()
-    fact_change = change_fact(memory.fact, request, at=now, new_id=FactId(ctx.ids.new()), here=here)
+    fact_change = change_fact(memory.fact, request, at=now, new_id=FactId(ctx.ids.new()), here=home_key)
     slot = await read_slot(ctx.store, scope.space, record, key_of(memory.fact))
     documents = await documents_at(
         ctx.store, scope.space, (DocumentRef(planes_facts.FACTS, name) for name in slot.facts)

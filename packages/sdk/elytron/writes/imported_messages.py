@@ -221,14 +221,14 @@ async def compare_import(
     turn_sequences = [transcript.sequence_of(TurnId(each.id)) for each in decisions if each.id is not None]
     offsets = [offset for _, offset in sequences.values() if offset is not None]
     latest_offset = offsets[-1] if offsets else comparison.offsets_ms[0]
-    compared = ComparedConversation(
+    compared_conversation = ComparedConversation(
         channel=scope.channel,
         conversation=scope.conversation_key.conversation,
         messages=len(turn_sequences),
         offsets_ms=(latest_offset, *(offset for offset in comparison.offsets_ms if offset != latest_offset)),
         last=max(turn_sequences, default=comparison.after),
     )
-    return report.model_copy(update={"decisions": tuple(decisions), "compared": compared})
+    return report.model_copy(update={"decisions": tuple(decisions), "compared": compared_conversation})
 
 
 def _repeat_of(comparison: ImportComparison, position: int) -> int:

@@ -169,8 +169,8 @@ def plan_records(
     return RecordCommit(refs=tuple(refs), records=tuple(records), changed=bool(changes))
 
 
-def require_version(record: Record | None, expected: int | None, now: Instant, /) -> None:
+def require_version(record: Record | None, expected_version: int | None, now: Instant, /) -> None:
     """Raise PreconditionFailed unless the record has the expected version; 0 expects none."""
     version = record.version if record is not None and record.is_alive(now) else 0
-    if expected is not None and expected != version:
+    if expected_version is not None and expected_version != version:
         raise PreconditionFailed

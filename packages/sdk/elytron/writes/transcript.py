@@ -240,7 +240,7 @@ class TurnCompanion(Protocol):
     def changes(
         self,
         record: SpaceRecord,
-        there: Mapping[DocumentRef, Document],
+        stored_documents: Mapping[DocumentRef, Document],
         turn_id: TurnId | None,
         turn: transcript.Turn | None,
         /,

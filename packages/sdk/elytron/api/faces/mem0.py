@@ -82,9 +82,9 @@ class Mem0Face(EverydayFace):
         >>> [item.text for item in memory.get_all(run_id="pottery")]
         ['The kiln fires at nine.']
         """
-        user_id, narrowed = calls.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        user_id, recall_filters = calls.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
         page_limit = limit if top_k is None else top_k
-        return await self.list(limit=page_limit, cursor=cursor, filters=narrowed, user_id=user_id)
+        return await self.list(limit=page_limit, cursor=cursor, filters=recall_filters, user_id=user_id)
 
     async def update(self, memory_id: str, text: str, *, user_id: str | None = None) -> memories.MemoryControlReport:
         """Give a fact or a message another text, by mem0's name. Raises NotFound.
