@@ -67,9 +67,9 @@ class RuntimeModels:
 class JobBlocked(Exception):
     """A job that cannot run now, which is no failure: it is blocked until then."""
 
-    def __init__(self, until: Instant, reason: str, /) -> None:
+    def __init__(self, blocked_until: Instant, reason: str, /) -> None:
         super().__init__(reason)
-        self.until = until
+        self.until = blocked_until
         self.reason = reason
 
 
@@ -197,7 +197,9 @@ class OperationContext:
                 operation=type(request).__name__, way_out="pass a user_id or a scope, or open the runtime with space="
             )
         if is_reserved(scope.space) or (scope.agent is not None and is_reserved(scope.agent)):
-            names = " or ".join(map(repr, RESERVED))
-            problem = f"names of spaces and agents that begin with {names} are reserved for the system: choose another"
+            prefixes = " or ".join(map(repr, RESERVED))
+            problem = (
+                f"names of spaces and agents that begin with {prefixes} are reserved for the system: choose another"
+            )
             raise PermissionRefused(problem)
         return scope

@@ -134,9 +134,11 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
                 when_missing=self._options.when_missing,
                 api_key=self._options.api_key,
             )
-            storing = CheckpointPolicy.AS_THEY_GROW if store.capabilities.durable else CheckpointPolicy.AT_THE_END
+            checkpoint_policy = (
+                CheckpointPolicy.AS_THEY_GROW if store.capabilities.durable else CheckpointPolicy.AT_THE_END
+            )
             return await self._started(
-                self._context(await bound_store(store, capacity), address.engine, storing, capacity)
+                self._context(await bound_store(store, capacity), address.engine, checkpoint_policy, capacity)
             )
         capacity = self._profile.capacity
         store = await bound_store(self._store, capacity)
@@ -156,8 +158,8 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
             context.closers.append(worker.stop)
         context.closers.extend(self._options.models.closers)
         if self.loads_search:
-            for module in _SEARCH:
-                import_module(module)
+            for module_name in _SEARCH:
+                import_module(module_name)
         return MemoryRuntime(context)
 
     async def _register(self, context: OperationContext) -> None:
@@ -174,15 +176,15 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
         self, store: Store, engine: str, storing: CheckpointPolicy, capacity: StoreCapacity | None
     ) -> OperationContext:
         options = self._options
-        secret = SecretStore(store, clock=options.clock)
+        secret_store = SecretStore(store, clock=options.clock)
         secrets = SpaceSecrets(
-            secret,
+            secret_store,
             ids=self._ids,
             keys=options.keys,
             copy=_copy_space,
             is_elsewhere=engine == "gateway",
         )
-        store = AnnouncingStore(secret)
+        store = AnnouncingStore(secret_store)
         spaces = SpaceRecords(store, options.clock, self._ids)
         heads = HeadCache(store)
 
@@ -314,8 +316,8 @@ def _runtime_models(
     classifiers: Mapping[str, StatementClassifier | AskClassifier | None],
 ) -> RuntimeModels:
     """Return the models that were given or named; one that is opened here is closed with the runtime."""
-    asks = classifiers.get("asks")
-    if asks is not None and not callable(getattr(asks, "margin", None)):
+    ask_classifier = classifiers.get("asks")
+    if ask_classifier is not None and not callable(getattr(ask_classifier, "margin", None)):
         raise InvalidInput(field="asks", problem="is no classifier of prompts: it needs `version` and `margin(prompt)`")
     models = replace(
         base_models, **{name: classifier for name, classifier in classifiers.items() if classifier is not None}
@@ -328,8 +330,8 @@ def _runtime_models(
         return replace(models, language=language)
     from elytron_models import TextModel, open_model
 
-    opened = open_model(language)
-    return replace(models, language=TextModel(opened), closers=(opened.close,))
+    opened_model = open_model(language)
+    return replace(models, language=TextModel(opened_model), closers=(opened_model.close,))
 
 
 def _named_embedder(embedder: Embedder | str | None) -> Embedder | None:

@@ -109,10 +109,10 @@ class _FoundSecrets:
 
     def strip(self, text: str, /) -> str:
         """Return `text` without memory blocks, and count them."""
-        stripped = strip_own_output(text)
-        if stripped.blocks:
-            self.kinds[OWN_OUTPUT] += stripped.blocks
-        return stripped.text
+        stripped_text = strip_own_output(text)
+        if stripped_text.blocks:
+            self.kinds[OWN_OUTPUT] += stripped_text.blocks
+        return stripped_text.text
 
 
 async def scrub_request(request: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, ScrubFindings]:
@@ -128,8 +128,8 @@ async def scrub_request(request: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE
 def scrub_value(value: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, ScrubFindings]:
     """Return `value` with every text in it redacted; the same object if nothing was found."""
     findings = _FoundSecrets()
-    clean = _scrub_value(value, findings, own)
-    return clean, ScrubFindings(dict(sorted(findings.kinds.items())), findings.longest)
+    scrubbed_value = _scrub_value(value, findings, own)
+    return scrubbed_value, ScrubFindings(dict(sorted(findings.kinds.items())), findings.longest)
 
 
 def _said_chars(request: Value) -> int:
@@ -147,18 +147,22 @@ def _scrub_value(value: ValueT, findings: _FoundSecrets, own: OwnOutput) -> Valu
         own = OwnOutput.STRIP
     elif isinstance(value, CandidateDraft):
         own = OwnOutput.KEEP
-    changed: dict[str, object] = {}
+    changed_fields: dict[str, object] = {}
     for name in _text_fields(type(value)):
-        part: object = getattr(value, name)
-        if part is None or isinstance(part, _NUMBERS):
+        field_value: object = getattr(value, name)
+        if field_value is None or isinstance(field_value, _NUMBERS):
             continue
         is_json = name == "body" and isinstance(value, OpaqueItem)
-        clean = _scrub_body(cast("str", part), findings) if is_json else _scrub_part(part, findings, own, name)
-        if clean is not part:
-            changed[name] = clean
-    if isinstance(value, TurnDraft | CanonicalTurnDelta) and "items" in changed:
-        _require_room(cast("Sequence[OpaqueItem]", changed["items"]))
-    return value.model_copy(update=changed) if changed else value
+        scrubbed_field = (
+            _scrub_body(cast("str", field_value), findings)
+            if is_json
+            else _scrub_part(field_value, findings, own, name)
+        )
+        if scrubbed_field is not field_value:
+            changed_fields[name] = scrubbed_field
+    if isinstance(value, TurnDraft | CanonicalTurnDelta) and "items" in changed_fields:
+        _require_room(cast("Sequence[OpaqueItem]", changed_fields["items"]))
+    return value.model_copy(update=changed_fields) if changed_fields else value
 
 
 @cache
@@ -169,7 +173,7 @@ def _text_fields(kind: type[Value]) -> tuple[str, ...]:
         for name, field in kind.model_fields.items()
         if name not in OPAQUE
         and name not in VERIFIED
-        and not any(isinstance(mark, OpaqueId) for mark in field.metadata)
+        and not any(isinstance(annotation, OpaqueId) for annotation in field.metadata)
     )
 
 
@@ -192,22 +196,22 @@ def _scrub_body(body: str, findings: _FoundSecrets) -> str:
     findings.longest = max(findings.longest, len(body))
     if "\\" in body:
         # An escape such as that of a line break touches the word behind it, which hides a secret in the JSON.
-        escaped = _FoundSecrets()
-        value = _scrub_json_value(json.loads(body), escaped)
-        if escaped.kinds:
-            findings.kinds.update(escaped.kinds)
+        unescaped_findings = _FoundSecrets()
+        value = _scrub_json_value(json.loads(body), unescaped_findings)
+        if unescaped_findings.kinds:
+            findings.kinds.update(unescaped_findings.kinds)
             body = json_text(value)
-    attempt = _FoundSecrets()
-    clean = _black_out(attempt.strip(body), attempt)
+    body_findings = _FoundSecrets()
+    scrubbed_body = _black_out(body_findings.strip(body), body_findings)
     try:
-        if clean is not body:
-            strict_json.parse_json(clean.encode())
+        if scrubbed_body is not body:
+            strict_json.parse_json(scrubbed_body.encode())
     except (InvalidJson, PayloadTooLarge):
         # What was removed reached beyond the end of a value: clean each value and write the JSON again.
-        attempt = _FoundSecrets()
-        clean = json_text(_scrub_json_value(json.loads(body), attempt))
-    findings.kinds.update(attempt.kinds)
-    return clean
+        body_findings = _FoundSecrets()
+        scrubbed_body = json_text(_scrub_json_value(json.loads(body), body_findings))
+    findings.kinds.update(body_findings.kinds)
+    return scrubbed_body
 
 
 def json_text(value: object, /) -> str:
@@ -226,7 +230,7 @@ def _scrub_json_value(value: object, findings: _FoundSecrets) -> object:
             return _black_out(findings.strip(value), findings)
         case int() | float():
             text = json.dumps(value)
-            return value if (clean := _black_out(text, findings)) is text else clean
+            return value if (scrubbed_text := _black_out(text, findings)) is text else scrubbed_text
         case list():
             return [_scrub_json_value(each, findings) for each in cast("list[object]", value)]
         case dict():
@@ -238,58 +242,72 @@ def _scrub_json_value(value: object, findings: _FoundSecrets) -> object:
 
 def _require_room(items: Sequence[OpaqueItem]) -> None:
     """Raise LimitExceeded for items that their marks have made larger than a turn may hold."""
-    sizes = [len(item.body.encode()) for item in items]
-    for size, limit in ((max(sizes), limits.OPAQUE_ITEM_BYTES), (sum(sizes), limits.OPAQUE_ITEMS_BYTES)):
-        if size > limit:
-            raise LimitExceeded(what="bytes of redacted items", limit=limit, found=size)
+    body_sizes = [len(item.body.encode()) for item in items]
+    for byte_count, limit in (
+        (max(body_sizes), limits.OPAQUE_ITEM_BYTES),
+        (sum(body_sizes), limits.OPAQUE_ITEMS_BYTES),
+    ):
+        if byte_count > limit:
+            raise LimitExceeded(what="bytes of redacted items", limit=limit, found=byte_count)
 
 
-def _scrub_part(part: object, findings: _FoundSecrets, own: OwnOutput, name: str) -> object:
-    if type(part) is str:  # an enum's member is one of a closed set
-        findings.longest = max(findings.longest, len(part))
-        return _scrub_label(part, findings, own, name)
-    if isinstance(part, Message):
-        return _scrub_message(part, findings)
-    if isinstance(part, Value):
-        return _scrub_value(part, findings, own)
-    if isinstance(part, list):
-        values = cast("list[object]", part)
-        fresh = [_scrub_part(value, findings, own, name) for value in values]
-        return fresh if fresh != values else values
-    if isinstance(part, tuple):
-        items = cast("tuple[object, ...]", part)
-        clean = tuple(_scrub_part(item, findings, own, name) for item in items)
-        return clean if any(one is not other for one, other in zip(clean, items, strict=True)) else items
-    return _scrub_labels(cast("dict[object, object]", part), findings, own, name) if isinstance(part, dict) else part
+def _scrub_part(field_value: object, findings: _FoundSecrets, own: OwnOutput, name: str) -> object:
+    if type(field_value) is str:  # an enum's member is one of a closed set
+        findings.longest = max(findings.longest, len(field_value))
+        return _scrub_label(field_value, findings, own, name)
+    if isinstance(field_value, Message):
+        return _scrub_message(field_value, findings)
+    if isinstance(field_value, Value):
+        return _scrub_value(field_value, findings, own)
+    if isinstance(field_value, list):
+        values = cast("list[object]", field_value)
+        scrubbed_values = [_scrub_part(value, findings, own, name) for value in values]
+        return scrubbed_values if scrubbed_values != values else values
+    if isinstance(field_value, tuple):
+        items = cast("tuple[object, ...]", field_value)
+        scrubbed_items = tuple(_scrub_part(item, findings, own, name) for item in items)
+        return (
+            scrubbed_items
+            if any(
+                scrubbed_item is not original_item
+                for scrubbed_item, original_item in zip(scrubbed_items, items, strict=True)
+            )
+            else items
+        )
+    return (
+        _scrub_labels(cast("dict[object, object]", field_value), findings, own, name)
+        if isinstance(field_value, dict)
+        else field_value
+    )
 
 
 def _scrub_labels(
     labels: dict[object, object], findings: _FoundSecrets, own: OwnOutput, name: str
 ) -> dict[object, object]:
-    fresh = {
+    scrubbed_labels = {
         _scrub_part(key, findings, own, name): _scrub_part(value, findings, own, name) for key, value in labels.items()
     }
-    return fresh if fresh != labels else labels
+    return scrubbed_labels if scrubbed_labels != labels else labels
 
 
 def _scrub_label(text: str, findings: _FoundSecrets, own: OwnOutput, name: str) -> str:
     """Return `text` without own output and secrets, no longer than its kind allows, and never empty."""
-    stripped = findings.strip(text) if own is not OwnOutput.KEEP else text
-    if text and not stripped:
+    stripped_text = findings.strip(text) if own is not OwnOutput.KEEP else text
+    if text and not stripped_text:
         if own is OwnOutput.REFUSE:
             raise InvalidInput(field=name, problem="contains nothing but recalled memory: pass new content")
-        stripped = RECALLED
-    clean = _black_out(stripped, findings)
+        stripped_text = RECALLED
+    scrubbed_text = _black_out(stripped_text, findings)
     # A mark may be longer than the secret it replaces, and the field has a limit.
-    return clean if clean is text else clean[: max(len(text), ROOM)].rstrip()
+    return scrubbed_text if scrubbed_text is text else scrubbed_text[: max(len(text), ROOM)].rstrip()
 
 
 def _black_out(text: str, findings: _FoundSecrets) -> str:
-    scrubbed = scrub_secrets(text)
-    if not scrubbed.counts:
+    scrubbed_text = scrub_secrets(text)
+    if not scrubbed_text.counts:
         return text
-    findings.kinds.update(scrubbed.counts)
-    return scrubbed.text
+    findings.kinds.update(scrubbed_text.counts)
+    return scrubbed_text.text
 
 
 def capacity_of(profile: HostProfile, engine: str, /, *, is_kept: bool) -> StoreCapacity | None:
@@ -319,30 +337,36 @@ async def bound_store(store: Store, capacity: StoreCapacity | None, /) -> Store:
         raise
 
 
-def require_chars(profile: HostProfile, longest: int, /) -> None:
+def require_chars(profile: HostProfile, longest_chars: int, /) -> None:
     """Raise LimitExceeded for a text longer than the profile allows; evidence is never cut silently."""
-    most = profile.budget.source_chars
-    if profile.capacity is not None and longest > most:
-        raise LimitExceeded(what=f"characters per text in profile {profile.name.value}", limit=most, found=longest)
+    chars_max = profile.budget.source_chars
+    if profile.capacity is not None and longest_chars > chars_max:
+        raise LimitExceeded(
+            what=f"characters per text in profile {profile.name.value}", limit=chars_max, found=longest_chars
+        )
 
 
 def rendered_chars(profile: HostProfile, request_chars: int, /) -> tuple[int, tuple[ReportClip, ...]]:
     """Return a block's character limit, and what the profile cut from the requested one."""
-    most = min(request_chars, profile.budget.render_chars)
-    clip = ReportClip(what="max_chars", reason=ClipReason.PROFILE, limit=most, dropped=request_chars - most)
-    return most, (clip,) if most < request_chars else ()
+    chars_max = min(request_chars, profile.budget.render_chars)
+    clip = ReportClip(what="max_chars", reason=ClipReason.PROFILE, limit=chars_max, dropped=request_chars - chars_max)
+    return chars_max, (clip,) if chars_max < request_chars else ()
 
 
 def find_future_claims(ctx: OperationContext, value: Value, /, path: str = "") -> FutureClaims:
     """Return the future claimed times in `value`, which is at `path`; log them without content."""
     claims = list(claimed_times(value, path))
     # The clock is only read for a request that claims a time.
-    ahead = future_claims(claims, now=ctx.clock.now()) if claims else ()
-    if ahead:
-        furthest = max(ahead, key=lambda claim: claim.claimed)
-        summary = {"count": len(ahead), "field": furthest.field, "ahead_ms": furthest.claimed - furthest.now}
+    claims_ahead = future_claims(claims, now=ctx.clock.now()) if claims else ()
+    if claims_ahead:
+        furthest_claim = max(claims_ahead, key=lambda claim: claim.claimed)
+        summary = {
+            "count": len(claims_ahead),
+            "field": furthest_claim.field,
+            "ahead_ms": furthest_claim.claimed - furthest_claim.now,
+        }
         claims_logger.info("future_claims", extra={**summary, "principal": ctx.caller})
-    return ahead
+    return claims_ahead
 
 
 RequestT = TypeVar("RequestT", bound=Value)
@@ -360,12 +384,16 @@ def admit_texts(operation: Perform[RequestT, ReportT], /) -> Perform[RequestT, R
 
     @wraps(operation)
     async def admit(ctx: OperationContext, request: RequestT, /) -> ReportT:
-        clean, scrubbed = await scrub_request(request)
-        require_chars(ctx.profile, scrubbed.longest)
-        ahead = find_future_claims(ctx, request)
-        report = await operation(ctx, clean)
-        notes = {"scrubbed": scrubbed.counts, "future_claims": ahead}
-        update = {name: note for name, note in notes.items() if note and name in type(report).model_fields}
-        return report.model_copy(update=update) if update else report
+        scrubbed_request, scrub_findings = await scrub_request(request)
+        require_chars(ctx.profile, scrub_findings.longest)
+        claims_ahead = find_future_claims(ctx, request)
+        report = await operation(ctx, scrubbed_request)
+        notes = {"scrubbed": scrub_findings.counts, "future_claims": claims_ahead}
+        report_update = {
+            name: noted_value
+            for name, noted_value in notes.items()
+            if noted_value and name in type(report).model_fields
+        }
+        return report.model_copy(update=report_update) if report_update else report
 
     return admit

@@ -98,9 +98,9 @@ def _close_at_exit() -> None:
 
 
 def _close_all() -> None:
-    with ExitStack() as closing:
+    with ExitStack() as close_stack:
         for memory in _open:
-            closing.callback(memory.close)
+            close_stack.callback(memory.close)
 
 
 class BlockingMemory(BlockingFaces, Generic[FaceT]):

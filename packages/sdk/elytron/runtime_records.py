@@ -110,10 +110,10 @@ class RuntimeRecords:
     async def put_all(self, drafts: Sequence[RecordDraft], /) -> tuple[Record, ...]:
         """Store several values as `put` does, in one commit: all of them or none. Each is named once."""
         requests = [self._request(draft) for draft in drafts]
-        committed = await put_records(
+        record_commit = await put_records(
             self._ctx, self._ctx.scope_of(requests[0]), RUNTIME_RECORDS, requests, has_history=False
         )
-        return committed.records
+        return record_commit.records
 
     async def finalize_turn(
         self, request: MemoryFinalizeTurnRequest, names: Sequence[RecordName], drafts: TurnDrafts, /
@@ -125,14 +125,14 @@ class RuntimeRecords:
         # Imported late: storing records needs no maintenance.
         from elytron.flows.maintenance import finalize_turn
 
-        beside = _RecordsOfTurn(self._ctx, names, drafts, self._request)
+        turn_records = _RecordsOfTurn(self._ctx, names, drafts, self._request)
 
         async def finalize(ctx: OperationContext, admitted: MemoryFinalizeTurnRequest, /) -> MemoryFinalizeTurnReport:
-            beside.delta = admitted.delta
-            return await finalize_turn(ctx, admitted, companions=(beside,))
+            turn_records.delta = admitted.delta
+            return await finalize_turn(ctx, admitted, companions=(turn_records,))
 
         report = await admit_texts(finalize)(self._ctx, request)
-        return report, beside.records
+        return report, turn_records.records
 
     async def commit_turn(
         self, request: MemoryTranscriptCommitRequest, names: Sequence[RecordName], drafts: TurnDrafts, /
@@ -143,16 +143,16 @@ class RuntimeRecords:
         """
         from elytron.ops.transcript import commit_turn
 
-        beside = _RecordsOfTurn(self._ctx, names, drafts, self._request)
+        turn_records = _RecordsOfTurn(self._ctx, names, drafts, self._request)
 
         async def commit(
             ctx: OperationContext, admitted: MemoryTranscriptCommitRequest, /
         ) -> MemoryTranscriptCommitReport:
-            beside.delta = admitted.delta
-            return await commit_turn(ctx, admitted, companions=(beside,))
+            turn_records.delta = admitted.delta
+            return await commit_turn(ctx, admitted, companions=(turn_records,))
 
         await admit_texts(commit)(self._ctx, request)
-        return beside.records
+        return turn_records.records
 
     async def get(self, namespace: tuple[str, ...], key: str, /) -> Record | None:
         """Return the record of this name; None if it is missing or expired."""
@@ -220,11 +220,13 @@ class RuntimeRecords:
         if space is None:
             return 0
         refs = (record_ref(space, each.namespace, each.key, collection=RUNTIME_RECORDS) for each in records)
-        there = await documents_at(self._ctx.store, self._scope.space, refs)
-        if there:
-            erasure = ErasureTarget(space=self._scope.space, at=self._ctx.clock.now(), refs=tuple(there))
-            await self._ctx.store.erase(erasure)
-        return len(there)
+        stored_documents = await documents_at(self._ctx.store, self._scope.space, refs)
+        if stored_documents:
+            erasure_target = ErasureTarget(
+                space=self._scope.space, at=self._ctx.clock.now(), refs=tuple(stored_documents)
+            )
+            await self._ctx.store.erase(erasure_target)
+        return len(stored_documents)
 
 
 @dataclass(slots=True)
@@ -245,19 +247,19 @@ class _RecordsOfTurn:
     def changes(
         self,
         record: SpaceRecord,
-        there: Mapping[DocumentRef, Document],
+        documents: Mapping[DocumentRef, Document],
         turn_id: TurnId | None,
         _turn: Turn | None,
         /,
     ) -> ChangeSet:
         assert self.delta is not None
         documents_by_name = {
-            name: (ref, there.get(ref)) for name, ref in zip(self.names, self.refs(record), strict=True)
+            name: (ref, documents.get(ref)) for name, ref in zip(self.names, self.refs(record), strict=True)
         }
         changes = ChangeSet(record)
         requests = [self.request_of(draft) for draft in self.drafts(turn_id, self.delta.message_ids(turn_id))]
-        planned = plan_records(documents_by_name, requests, changes, at=self.ctx.clock.now(), has_history=False)
-        self.records = planned.records
+        record_commit = plan_records(documents_by_name, requests, changes, at=self.ctx.clock.now(), has_history=False)
+        self.records = record_commit.records
         return changes
 
 

@@ -127,14 +127,14 @@ async def _standing_facts(
     if not wants_plane(request.filters, RecallPlane.LONG_TERM):
         return ()
     now = reader.ctx.clock.now()
-    selection: list[Fact] = []
+    selected_facts: list[Fact] = []
     for kind, facts in groupby(await _facts_by_kind(reader), key=attrgetter("kind")):
-        passing = (
+        passing_facts = (
             fact
             for fact in facts
             if fact.counts_in(key) and may_be_shown(fact, request) and fact_passes(fact, request.filters, now)
         )
-        selection += sorted(islice(passing, BUDGETS[kind]), key=attrgetter("topic", "id"))
+        selected_facts += sorted(islice(passing_facts, BUDGETS[kind]), key=attrgetter("topic", "id"))
     return tuple(
         StandingFact(
             id=fact.id,
@@ -145,7 +145,7 @@ async def _standing_facts(
             is_outside=fact.trust is TrustLevel.OUTSIDE,
             hint=fact_freshness(fact, now).hint,
         )
-        for fact in selection[:FACTS_STANDING]
+        for fact in selected_facts[:FACTS_STANDING]
     )
 
 
@@ -186,7 +186,7 @@ async def _mount_items(reader: SpaceReader, scope: Scope, request: MemoryProject
     if subject is None or subject.lifecycle is not subjects.SubjectLifecycle.ACTIVE:
         return ()
     mount = subject.mount
-    parts = (
+    labelled_texts = (
         ("identity", mount.identity),
         ("relationship", mount.relationship),
         ("situated now", mount.situated_now),
@@ -195,7 +195,7 @@ async def _mount_items(reader: SpaceReader, scope: Scope, request: MemoryProject
         ("initiative", mount.initiative),
         ("boundary", mount.boundary),
     )
-    return tuple(LabelledItem(id=subject.id, label=label, text=text) for label, text in parts if text)
+    return tuple(LabelledItem(id=subject.id, label=label, text=text) for label, text in labelled_texts if text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +217,14 @@ async def _conversation_documents(reader: SpaceReader, tag: ConversationTag) -> 
 
     async def read() -> list[ConversationDocuments]:
         refs = (DocumentRef(continuity.EXECUTION, tag), DocumentRef(continuity.SUMMARIES, tag))
-        state, summary = await store.get(space, refs)
+        state_document, summary_document = await store.get(space, refs)
         capsules = await store.scan(space, continuity.CAPSULES, prefix=prefix, limit=limits.CAPSULES_PER_SPACE)
-        garden = await store.scan(space, continuity.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
-        documents = (continuity.GardenDocument.from_bytes(document.body) for document in garden)
+        garden_page = await store.scan(space, continuity.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
+        documents = (continuity.GardenDocument.from_bytes(document.body) for document in garden_page)
         return [
             ConversationDocuments(
-                _open_value(state, continuity.ExecutionState),
-                _open_value(summary, continuity.SessionSummary),
+                _open_value(state_document, continuity.ExecutionState),
+                _open_value(summary_document, continuity.SessionSummary),
                 tuple(continuity.ContinuityCapsule.from_bytes(document.body) for document in capsules),
                 tuple(sorted((one for one in documents if one.forgotten_at is None), key=attrgetter("name"))),
             )
@@ -257,9 +257,13 @@ def private_of(
 def work_of(documents: ConversationDocuments, request: MemoryProjectionRequest, /, *, now: Instant) -> ConversationWork:
     """Return the state of a conversation: its work, its summary, and up to three of its capsules."""
     items: list[LabelledItem] = []
-    state, summary = documents.state, documents.summary
-    if state is not None and wants_plane(request.filters, RecallPlane.EXECUTION):
-        items.append(LabelledItem(id=state.id, label=f"work, {state.status.value}", text=state.text))
+    execution_state, summary = documents.state, documents.summary
+    if execution_state is not None and wants_plane(request.filters, RecallPlane.EXECUTION):
+        items.append(
+            LabelledItem(
+                id=execution_state.id, label=f"work, {execution_state.status.value}", text=execution_state.text
+            )
+        )
     if summary is not None and wants_plane(request.filters, RecallPlane.SUMMARY):
         items.append(LabelledItem(id=summary.id, label="so far", text=summary.text))
     has_work = bool(items) and items[0].label != "so far"
@@ -283,13 +287,13 @@ def _selected_capsules(
 ) -> list[continuity.ContinuityCapsule]:
     """Return the selected capsules that together have at most 900 characters."""
     remaining_chars = limits.CAPSULE_BLOCK_CHARS
-    fitting: list[continuity.ContinuityCapsule] = []
+    fitting_capsules: list[continuity.ContinuityCapsule] = []
     for capsule in capsule_policy.select_capsules(capsules, query, now=now):
-        size = len(capsule.topic) + len(capsule.text)
-        if size <= remaining_chars:
-            fitting.append(capsule)
-            remaining_chars -= size
-    return fitting
+        capsule_chars = len(capsule.topic) + len(capsule.text)
+        if capsule_chars <= remaining_chars:
+            fitting_capsules.append(capsule)
+            remaining_chars -= capsule_chars
+    return fitting_capsules
 
 
 _LEAST: Final = TrustLevel.VOUCHED.rank
@@ -307,29 +311,35 @@ async def _standing_wishes(
     ctx, index = reader.ctx, reader.index
     filters = index_filters(request.filters, RecallPlane.TRANSCRIPT, ctx.clock.now(), key)
     traits = TextTrait.STANDING, TextTrait.CHANGE
-    latest = partial(index.latest, filters, limit=WISHES_READ, least_trust=_LEAST)
-    version = partial(index.latest_version, filters, limit=WISHES_READ, least_trust=_LEAST)
+    latest_views = partial(index.latest, filters, limit=WISHES_READ, least_trust=_LEAST)
+    index_version = partial(index.latest_version, filters, limit=WISHES_READ, least_trust=_LEAST)
 
     async def read() -> tuple[WishItem, ...]:
-        standing = latest(TextTrait.STANDING)
-        if not standing:
+        standing_views = latest_views(TextTrait.STANDING)
+        if not standing_views:
             return ()
         # Changes from before the oldest of these revoke none of them.
-        later = [view for view in latest(TextTrait.CHANGE) if view.ordered_at >= standing[-1].ordered_at]
-        views = {(view.ref, view.part): view for view in (*standing, *later)}
+        later_changes = [
+            view for view in latest_views(TextTrait.CHANGE) if view.ordered_at >= standing_views[-1].ordered_at
+        ]
+        views = {(view.ref, view.part): view for view in (*standing_views, *later_changes)}
         messages = await _said_messages(reader, latest_first(views.values()))
         return standing_wishes(messages, is_standing=partial(is_standing, ctx.models.statements))
 
     kept_filters = replace(filters, as_of=None)
-    return tuple(await ctx.folds.readings.listed(reader.space, kept_filters, tuple(map(version, traits)), read))
+    return tuple(await ctx.folds.readings.listed(reader.space, kept_filters, tuple(map(index_version, traits)), read))
 
 
 async def _said_messages(reader: SpaceReader, views: Sequence[UnitView]) -> list[PersonMessage]:
     """Return the messages, except those that may no longer be recalled."""
     documents = await documents_at(reader.ctx.store, reader.space, (view.ref for view in views))
     turns = {ref: reader.ctx.folds.readings.turn(reader.space, document) for ref, document in documents.items()}
-    hits = [turns[view.ref].hit(TurnId(view.ref.key), view.part) for view in views if view.ref in turns]
-    return [PersonMessage(id=hit.id, text=hit.text, speaker=hit.speaker, at=hit.at) for hit in hits if hit is not None]
+    message_hits = [turns[view.ref].hit(TurnId(view.ref.key), view.part) for view in views if view.ref in turns]
+    return [
+        PersonMessage(id=hit.id, text=hit.text, speaker=hit.speaker, at=hit.at)
+        for hit in message_hits
+        if hit is not None
+    ]
 
 
 async def _recent_messages(
@@ -366,11 +376,11 @@ def hint_of_skill(hit: AgentSkillHit, /) -> LabelledItem:
 
 def hint_of_tool(hint: AgentToolHint, /) -> LabelledItem:
     """Return a block's line for a tool: its experience and tags, nothing of its schema."""
-    parts = (
+    hint_texts = (
         hint.reason,
         hint.guidance,
         f"confidence {hint.confidence}, {hint.success_count} successes",
         f"permissions: {', '.join(hint.permission_tags)}" if hint.permission_tags else "",
         f"risks: {', '.join(hint.risk_tags)}" if hint.risk_tags else "",
     )
-    return LabelledItem(id=hint.experience_id, label=hint.tool_id, text="; ".join(part for part in parts if part))
+    return LabelledItem(id=hint.experience_id, label=hint.tool_id, text="; ".join(part for part in hint_texts if part))

@@ -64,33 +64,37 @@ async def read_page(
     scope, limit, cursor = ctx.scope_of(request), request.limit, request.cursor
     conversation = await meant_conversation(ctx, scope)
     record = await ctx.spaces.find(scope.space)
-    budget = ctx.profile.budget.transcript
+    transcript_budget = ctx.profile.budget.transcript
     if record is None or not conversation.is_trusted:
         if cursor is not None:
             raise _CURSOR.refusal()
         return report(
-            slice=cut_transcript(scope.space, conversation.key, (), {}, view=view, budget=budget).slice,
+            slice=cut_transcript(scope.space, conversation.key, (), {}, view=view, budget=transcript_budget).slice,
             alias=conversation.trust,
         )
     tag = record.conversation_tag(conversation.key)
-    after = await _cursor_turn(ctx, scope.space, tag, cursor)
-    size = min(limit, budget.page_turns)
-    documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=size + 1)
-    turns = [(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents[:size]]
+    start_after = await _cursor_turn(ctx, scope.space, tag, cursor)
+    page_size = min(limit, transcript_budget.page_turns)
+    documents = await ctx.store.scan(
+        scope.space, transcript.TURNS, prefix=f"{tag}.", after=start_after, limit=page_size + 1
+    )
+    turns = [
+        (TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents[:page_size]
+    ]
     attributes = await _page_attributes(ctx, scope.space, tag, turns)
-    page = cut_transcript(scope.space, conversation.key, turns, attributes, view=view, budget=budget)
-    has_more = len(documents) > size
+    page = cut_transcript(scope.space, conversation.key, turns, attributes, view=view, budget=transcript_budget)
+    has_more = len(documents) > page_size
     clips = list(page.clipped)
-    if has_more and size < limit:
-        beyond = store.scan_documents(
-            ctx.store, scope.space, transcript.TURNS, prefix=f"{tag}.", after=documents[size - 1].ref.key
+    if has_more and page_size < limit:
+        further_turns = store.scan_documents(
+            ctx.store, scope.space, transcript.TURNS, prefix=f"{tag}.", after=documents[page_size - 1].ref.key
         )
-        dropped = 0
-        async for _ in beyond:
-            dropped += 1
-            if dropped == limit - size:
+        dropped_count = 0
+        async for _ in further_turns:
+            dropped_count += 1
+            if dropped_count == limit - page_size:
                 break
-        clips.append(ReportClip(what="turns", reason=ClipReason.PROFILE, limit=size, dropped=dropped))
+        clips.append(ReportClip(what="turns", reason=ClipReason.PROFILE, limit=page_size, dropped=dropped_count))
     return report(
         slice=page.slice,
         alias=conversation.trust,
@@ -125,12 +129,12 @@ async def _page_attributes(
     if not turns:
         return attributes
     # After the first turn's id come its attributes, then those of the turns after it.
-    after, last = str(turns[0][0]), turns[-1][0]
-    async for document in store.scan_documents(ctx.store, space, TURN_ATTRIBUTES, prefix=f"{tag}.", after=after):
-        turn = TurnId(document.ref.key.rpartition(".")[0])
-        if turn > last:
+    first_id, last_id = str(turns[0][0]), turns[-1][0]
+    async for document in store.scan_documents(ctx.store, space, TURN_ATTRIBUTES, prefix=f"{tag}.", after=first_id):
+        turn_id = TurnId(document.ref.key.rpartition(".")[0])
+        if turn_id > last_id:
             return attributes
-        attributes.setdefault(turn, []).append(TurnAttribute.from_bytes(document.body))
+        attributes.setdefault(turn_id, []).append(TurnAttribute.from_bytes(document.body))
     return attributes
 
 
@@ -143,22 +147,22 @@ class ReportClipper:
 
     clips: list[ReportClip] = field(default_factory=list[ReportClip])
 
-    def limit(self, what: str, items: Sequence[T], most: int, /) -> tuple[T, ...]:
+    def limit(self, what: str, items: Sequence[T], items_max: int, /) -> tuple[T, ...]:
         """Return as many of `items` as the product's own limit allows."""
-        return self._cut(what, items, most, ClipReason.LIMIT)
+        return self._cut(what, items, items_max, ClipReason.LIMIT)
 
-    def profile(self, what: str, items: Sequence[T], most: int, /) -> tuple[T, ...]:
+    def profile(self, what: str, items: Sequence[T], items_max: int, /) -> tuple[T, ...]:
         """Return as many of `items` as the profile's budget allows."""
-        return self._cut(what, items, most, ClipReason.PROFILE)
+        return self._cut(what, items, items_max, ClipReason.PROFILE)
 
     @property
     def is_by_profile(self) -> bool:
         return any(clip.reason is ClipReason.PROFILE for clip in self.clips)
 
-    def _cut(self, what: str, items: Sequence[T], most: int, reason: ClipReason) -> tuple[T, ...]:
-        if len(items) > most:
-            self.clips.append(ReportClip(what=what, reason=reason, limit=most, dropped=len(items) - most))
-        return tuple(items[:most])
+    def _cut(self, what: str, items: Sequence[T], items_max: int, reason: ClipReason) -> tuple[T, ...]:
+        if len(items) > items_max:
+            self.clips.append(ReportClip(what=what, reason=reason, limit=items_max, dropped=len(items) - items_max))
+        return tuple(items[:items_max])
 
 
 NOT_THERE: Final = "it cites a message that does not exist"
@@ -179,13 +183,13 @@ async def cited_messages(
     ctx: OperationContext, space: SpaceId, citations: Iterable[str], /
 ) -> dict[str, candidates.CitedSource | None]:
     """Return the message at each citation in the form of one of our messages, None if there is none."""
-    ours = [name for name in citations if cites_transcript(name)]
-    places = {name: place for name in ours if (place := cited_turn(name)) is not None}
-    refs = [DocumentRef(transcript.TURNS, turn) for turn, _ in places.values()]
+    transcript_citations = [name for name in citations if cites_transcript(name)]
+    cited_places = {name: cited_place for name in transcript_citations if (cited_place := cited_turn(name)) is not None}
+    refs = [DocumentRef(transcript.TURNS, turn) for turn, _ in cited_places.values()]
     turns = await values_at(ctx.store, space, refs, transcript.Turn)
-    return dict.fromkeys(ours) | {
+    return dict.fromkeys(transcript_citations) | {
         name: _cited_part(turns.get(DocumentRef(transcript.TURNS, turn_id)), part or 0)
-        for name, (turn_id, part) in places.items()
+        for name, (turn_id, part) in cited_places.items()
     }
 
 
@@ -204,24 +208,26 @@ async def without_unfounded(
         return write, {}
     field, plane = _PLACES[write.kind]
     items: Sequence[Value] = getattr(write, field)
-    cited = await cited_messages(ctx, space, (name for item in items for name in _item_citations(item)))
-    refused = {
-        place: WriteDecision(plane=plane, outcome=WriteOutcome.REJECTED, verdict=AdmissionVerdict.REJECT, reason=reason)
-        for place, item in enumerate(items)
-        if (reason := _citation_flaw(item, cited))
+    cited_sources = await cited_messages(ctx, space, (name for item in items for name in _item_citations(item)))
+    refused_decisions = {
+        position: WriteDecision(
+            plane=plane, outcome=WriteOutcome.REJECTED, verdict=AdmissionVerdict.REJECT, reason=reason
+        )
+        for position, item in enumerate(items)
+        if (reason := _citation_flaw(item, cited_sources))
     }
-    if not refused:
+    if not refused_decisions:
         return write, {}
-    remaining_items = tuple(item for place, item in enumerate(items) if place not in refused)
-    return write.model_copy(update={field: remaining_items}) if remaining_items else None, refused
+    remaining_items = tuple(item for position, item in enumerate(items) if position not in refused_decisions)
+    return write.model_copy(update={field: remaining_items}) if remaining_items else None, refused_decisions
 
 
 async def with_founded_citations(ctx: OperationContext, space: SpaceId, write: CitingT, /) -> CitingT:
     """Return `write` without citations of messages that are not in this space, for imports from elsewhere."""
     field, _ = _PLACES[write.kind]
     items: Sequence[Value] = getattr(write, field)
-    cited = await cited_messages(ctx, space, (name for item in items for name in _item_citations(item)))
-    missing_names = {name for name, message in cited.items() if message is None}
+    cited_sources = await cited_messages(ctx, space, (name for item in items for name in _item_citations(item)))
+    missing_names = {name for name, message in cited_sources.items() if message is None}
     return (
         write.model_copy(update={field: tuple(_item_without(item, missing_names) for item in items)})
         if missing_names
@@ -238,15 +244,15 @@ def _item_citations(item: Value) -> tuple[str, ...]:
     return item.provenance if isinstance(item, CapsuleDraft) else getattr(item, "citations", ())
 
 
-def _citation_flaw(item: Value, cited: dict[str, candidates.CitedSource | None]) -> str:
+def _citation_flaw(item: Value, sources_by_name: dict[str, candidates.CitedSource | None]) -> str:
     """Return what is wrong with an item's citations; empty if nothing is."""
-    sources = [cited[name] for name in _item_citations(item) if name in cited]
-    if None in sources:
+    cited_sources = [sources_by_name[name] for name in _item_citations(item) if name in sources_by_name]
+    if None in cited_sources:
         return NOT_THERE
-    if not isinstance(item, FactDraft) or item.authority in _MACHINES or len(sources) < len(item.citations):
+    if not isinstance(item, FactDraft) or item.authority in _MACHINES or len(cited_sources) < len(item.citations):
         return ""
-    readable = [one for one in sources if one is not None and one.is_readable]
-    is_self_claim = bool(readable) and all(one.role is EvidenceRole.ASSISTANT for one in readable)
+    readable_sources = [one for one in cited_sources if one is not None and one.is_readable]
+    is_self_claim = bool(readable_sources) and all(one.role is EvidenceRole.ASSISTANT for one in readable_sources)
     return rules.SELF_CLAIM if is_self_claim else ""
 
 
@@ -268,20 +274,20 @@ async def inspect_links(ctx: OperationContext, scope: Scope, /) -> MemoryTranscr
     turns = await _read_records(ctx, scope.space, TURNS, prefix, links)
     for document in turns.documents:
         links.turn(document.ref.key, document.body)
-    derived = await _read_records(ctx, scope.space, DERIVED_REFS, prefix, links)
-    for document in derived.documents:
+    derived_documents = await _read_records(ctx, scope.space, DERIVED_REFS, prefix, links)
+    for document in derived_documents.documents:
         links.derived_ref(document.ref.key, document.body)
     links.targets(await _standing_links(ctx, scope.space, record, links))
-    attributes = await _read_records(ctx, scope.space, TURN_ATTRIBUTES, prefix, links)
-    for document in attributes.documents:
+    attribute_documents = await _read_records(ctx, scope.space, TURN_ATTRIBUTES, prefix, links)
+    for document in attribute_documents.documents:
         links.attribute(document.ref.key, document.body)
     clipper = ReportClipper()
     issues = clipper.profile("issues", links.issues, ctx.profile.budget.transcript.repair_issues)
     return report.model_copy(
         update={
             "checked_turns": len(turns.documents) + len(turns.damaged),
-            "checked_derived_refs": len(derived.documents) + len(derived.damaged),
-            "checked_attributes": len(attributes.documents) + len(attributes.damaged),
+            "checked_derived_refs": len(derived_documents.documents) + len(derived_documents.damaged),
+            "checked_attributes": len(attribute_documents.documents) + len(attribute_documents.damaged),
             "issues": issues,
             "profile_budget_applied": clipper.is_by_profile,
             "clipped": tuple(clipper.clips),
@@ -294,10 +300,10 @@ async def _read_records(
     ctx: OperationContext, space: SpaceId, collection: str, prefix: str, links: ConversationLinks
 ) -> SoundDocuments:
     """Return the keys of the links whose memory exists, or is in a plane without documents of that key."""
-    reading = await sound_documents(ctx.store, space, collection, prefix)
-    for key in reading.damaged:
+    scan_result = await sound_documents(ctx.store, space, collection, prefix)
+    for key in scan_result.damaged:
         links.damaged(collection, key)
-    return reading
+    return scan_result
 
 
 async def _standing_links(
@@ -305,12 +311,12 @@ async def _standing_links(
 ) -> set[str]:
     """-"""
     targets = {key: target_of(record, ref) for key, ref in links.derived.items()}
-    standing = {key for key, target in targets.items() if target is None}
+    targetless_keys = {key for key, target in targets.items() if target is None}
     unique_targets = list(dict.fromkeys(target for target in targets.values() if target is not None))
-    there: set[tuple[str, str]] = set()
+    existing_targets: set[tuple[str, str]] = set()
     for start in range(0, len(unique_targets), limits.SCAN_MAX):
-        there |= await _existing_refs(ctx, space, unique_targets[start : start + limits.SCAN_MAX])
-    return standing | {key for key, target in targets.items() if target in there}
+        existing_targets |= await _existing_refs(ctx, space, unique_targets[start : start + limits.SCAN_MAX])
+    return targetless_keys | {key for key, target in targets.items() if target in existing_targets}
 
 
 async def _existing_refs(ctx: OperationContext, space: SpaceId, refs: list[DocumentRef]) -> set[tuple[str, str]]:
@@ -321,8 +327,8 @@ async def _existing_refs(ctx: OperationContext, space: SpaceId, refs: list[Docum
         if len(refs) == 1:
             return set(refs)
     # Halved until the damaged document is alone, so that the others are found.
-    half = len(refs) // 2
-    return await _existing_refs(ctx, space, refs[:half]) | await _existing_refs(ctx, space, refs[half:])
+    middle = len(refs) // 2
+    return await _existing_refs(ctx, space, refs[:middle]) | await _existing_refs(ctx, space, refs[middle:])
 
 
 RECENT_TURNS: Final = 4

@@ -109,13 +109,17 @@ def takes_request(
 def _guard_request(method: Callable[..., Async[Any]]) -> Callable[..., Async[Any]]:
     """Return a method with checked arguments that accepts no request."""
     arguments = _CallArguments(method)
-    first = next(iter(method.__annotations__.values()), None)
-    kinds = [each for each in (first, *get_args(first)) if isinstance(each, type) and issubclass(each, Request)]
-    kind = kinds[0] if kinds else None
+    first_annotation = next(iter(method.__annotations__.values()), None)
+    request_types = [
+        each
+        for each in (first_annotation, *get_args(first_annotation))
+        if isinstance(each, type) and issubclass(each, Request)
+    ]
+    request_type = request_types[0] if request_types else None
 
     @wraps(method)
     async def call(face: object, /, *args: object, **kwargs: object) -> object:
-        arguments.request_of(args, kwargs, kind)
+        arguments.request_of(args, kwargs, request_type)
         return await method(face, *args, **kwargs)
 
     setattr(call, REQUEST_ATTRIBUTE, None)
@@ -128,10 +132,10 @@ class _CallArguments:
     def __init__(self, method: Callable[..., Any]) -> None:
         # Without the name of its class, which means nothing to the caller: Python shows it in errors.
         method.__qualname__ = self._name = method.__name__
-        code = method.__code__
-        count = code.co_argcount + code.co_kwonlyargcount
-        self._names = code.co_varnames[1 : code.co_argcount]
-        self._keywords = frozenset(code.co_varnames[code.co_posonlyargcount : count]) - {"self"}
+        method_code = method.__code__
+        parameter_count = method_code.co_argcount + method_code.co_kwonlyargcount
+        self._names = method_code.co_varnames[1 : method_code.co_argcount]
+        self._keywords = frozenset(method_code.co_varnames[method_code.co_posonlyargcount : parameter_count]) - {"self"}
 
     def request_of(
         self, args: Sequence[object], kwargs: Mapping[str, object], kind: type[AnyRequestT] | None
@@ -148,20 +152,20 @@ class _CallArguments:
             return None
         type_name = type(request).__name__
         arguments = [*zip_longest(self._names[: len(args)], args, fillvalue="values"), *kwargs.items()]
-        if beside := [str(name) for name, value in arguments if value is not request]:
+        if other_arguments := [str(name) for name, value in arguments if value is not request]:
             problem = f"cannot be combined with a {type_name}: pass either a request or plain values"
-            raise InvalidInput(field=", ".join(beside), problem=problem)
+            raise InvalidInput(field=", ".join(other_arguments), problem=problem)
         if kind is None or not isinstance(request, kind):
-            form = f"a {kind.__name__}" if kind is not None else "plain values"
-            raise InvalidInput(field="the request", problem=f"is a {type_name}, but {self._name} takes {form}")
+            expected_form = f"a {kind.__name__}" if kind is not None else "plain values"
+            raise InvalidInput(field="the request", problem=f"is a {type_name}, but {self._name} takes {expected_form}")
         return request
 
 
 def no_call(memory: object, name: str, /) -> AttributeError:
     """Return the error for a call that `memory` does not have, suggesting the intended one."""
-    names = [each for each in dir(type(memory)) if not each.startswith("_")]
-    instead = "" if name.startswith("_") else call_instead(name, names)
-    return AttributeError(f"a memory has no attribute {name!r}{instead}", name=name, obj=memory)
+    public_names = [each for each in dir(type(memory)) if not each.startswith("_")]
+    suggestion = "" if name.startswith("_") else call_instead(name, public_names)
+    return AttributeError(f"a memory has no attribute {name!r}{suggestion}", name=name, obj=memory)
 
 
 class CallFace(ABC):
@@ -170,10 +174,10 @@ class CallFace(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         """Check the arguments of each public call before it is made, so that no face can forget to."""
         super().__init_subclass__(**options)
-        for name, member in list(vars(cls).items()):
-            is_call = iscoroutinefunction(member) and not name.startswith("_") and name != "operate"
-            if is_call and not hasattr(member, REQUEST_ATTRIBUTE):
-                setattr(cls, name, _guard_request(member))
+        for name, attribute in list(vars(cls).items()):
+            is_call = iscoroutinefunction(attribute) and not name.startswith("_") and name != "operate"
+            if is_call and not hasattr(attribute, REQUEST_ATTRIBUTE):
+                setattr(cls, name, _guard_request(attribute))
 
     if not TYPE_CHECKING:
 
@@ -319,15 +323,17 @@ def transcript_of(
     `speaker` names who said what is the user's, or the only message; `at` is when, where a message does not say so.
     Raises InvalidInput where a message is not one, there are too many, or none holds a word.
     """
-    listed = _each_message(messages)
-    only = len(listed) == 1
+    message_items = _each_message(messages)
+    is_only_message = len(message_items) == 1
     said_at = given_instant(at, field="at") if at is not None else None
-    labels, fields = text_list(tags, field="tags"), _metadata_fields(metadata)
+    tag_labels, fields = text_list(tags, field="tags"), _metadata_fields(metadata)
     try:
         turns = tuple(
-            _message_draft(message, labels, fields)
-            for number, item in enumerate(listed)
-            if not similarity.is_blank((message := _numbered_message(number, item, speaker, said_at, only=only)).text)
+            _message_draft(message, tag_labels, fields)
+            for item_index, item in enumerate(message_items)
+            if not similarity.is_blank(
+                (message := _numbered_message(item_index, item, speaker, said_at, only=is_only_message)).text
+            )
         )
         if not turns:
             raise InvalidInput(field="messages", problem="contain no text: pass a text or a message with text")
@@ -357,10 +363,10 @@ def fact_of(
     citations: tuple[str, ...],
 ) -> FactDraft:
     """Return the draft of a fact. Raises InvalidInput for an invalid part."""
-    moment = given_instant(at, field="at") if at is not None else None
+    said_at = given_instant(at, field="at") if at is not None else None
     try:
         return FactDraft(
-            topic=topic, content=content, fact_kind=kind, authority=authority, citations=citations, observed_at=moment
+            topic=topic, content=content, fact_kind=kind, authority=authority, citations=citations, observed_at=said_at
         )
     except ValidationError as error:
         raise invalid_input(error) from None
@@ -379,20 +385,20 @@ def narrowed_by(
     Nested filters may name the user, as mem0's do. Raises InvalidInput, LimitExceeded.
     """
     if isinstance(filters, Mapping):
-        filter_user, rest = user_from(filters)
+        filter_user, remaining_filters = user_from(filters)
         if None not in {filter_user, user_id} and filter_user != user_id:
             raise InvalidInput(field="filters.user_id", problem="and user_id name different users")
         user_id = user_id if user_id is not None else filter_user
-        narrowed = filters_from(rest)
+        recall_filters = filters_from(remaining_filters)
     elif filters is None or isinstance(cast("object", filters), RecallFilters):
-        narrowed = filters or _NO_FILTERS
+        recall_filters = filters or _NO_FILTERS
     else:
         raise InvalidInput(field="filters", problem='must be a mapping, such as {"agent_id": "cook"}')
     if agent_id is not None:
-        narrowed = narrowed.model_copy(update={"agents": (agent_id,)})
+        recall_filters = recall_filters.model_copy(update={"agents": (agent_id,)})
     if run_id is not None:
-        narrowed = narrowed.model_copy(update={"conversations": (run_id,)})
-    return user_id, narrowed
+        recall_filters = recall_filters.model_copy(update={"conversations": (run_id,)})
+    return user_id, recall_filters
 
 
 NO_USER = "agents, runs and conversations belong to a user's space: pass user_id= too, or open the runtime with space="
@@ -475,21 +481,23 @@ def _plain_message(item: object) -> _Plain:
     return {"role": role, "content": getattr(item, "content", None), "name": getattr(item, "name", None)}
 
 
-def _numbered_message(number: int, item: _Plain, speaker: str | None, at: Instant | None, *, only: bool) -> Message:
+def _numbered_message(item_index: int, item: _Plain, speaker: str | None, at: Instant | None, *, only: bool) -> Message:
     if isinstance(item, str):
         return Message(text=item, speaker=speaker, at=at)
     if isinstance(item, Message):
         speaker_name = item.speaker or (speaker if only or item.role is EvidenceRole.USER else None)
         said_at = item.at if item.at is not None else at
         return Message(role=item.role, text=item.text, speaker=speaker_name, at=said_at, authority=item.authority)
-    has_words = "content" in item or "tool_calls" in item or "function_call" in item
-    if item.keys() - _FIELDS - _BESIDE or not has_words:
+    has_content = "content" in item or "tool_calls" in item or "function_call" in item
+    if item.keys() - _FIELDS - _BESIDE or not has_content:
         problem = "accepts role, content, name and timestamp, and requires content"
-        raise InvalidInput(field=f"messages.{number}", problem=problem)
-    said_at = given_instant(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
-    role = message_shape.named_role(item.get("role", EvidenceRole.USER), what=f"messages.{number}.role")
+        raise InvalidInput(field=f"messages.{item_index}", problem=problem)
+    said_at = (
+        given_instant(item["timestamp"], field=f"messages.{item_index}.timestamp") if item.get("timestamp") else at
+    )
+    role = message_shape.named_role(item.get("role", EvidenceRole.USER), what=f"messages.{item_index}.role")
     speaker_name = item.get("name") or (speaker if only or role is EvidenceRole.USER else None)
-    text = _content_words(item.get("content"), field=f"messages.{number}.content")
+    text = _content_words(item.get("content"), field=f"messages.{item_index}.content")
     return Message(role=role, text=text, speaker=speaker_name, at=said_at)
 
 
@@ -510,16 +518,16 @@ def _content_words(content: object, *, field: str) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list | tuple):
-        parts = cast("Sequence[object]", content)
-        return "\n".join(text for text in map(_part_text, parts) if text)
+        content_parts = cast("Sequence[object]", content)
+        return "\n".join(text for text in map(_part_text, content_parts) if text)
     if content is None:
         return ""
     raise InvalidInput(field=field, problem="must be a text or a list of content parts")
 
 
-def _part_text(part: object) -> str:
-    if isinstance(part, str):
-        return part
-    is_mapping = isinstance(part, Mapping)
-    text = cast("Mapping[str, object]", part).get("text") if is_mapping else getattr(part, "text", None)
+def _part_text(content_part: object) -> str:
+    if isinstance(content_part, str):
+        return content_part
+    is_mapping = isinstance(content_part, Mapping)
+    text = cast("Mapping[str, object]", content_part).get("text") if is_mapping else getattr(content_part, "text", None)
     return text if isinstance(text, str) else ""

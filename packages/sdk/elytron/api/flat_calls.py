@@ -45,13 +45,13 @@ class FlatRequest(Request):
 
     space: Space | None = None
 
-    def scope_of(self, own: Scope | None, /, *, conversation: str | None = None) -> Scope | None:
-        """Return the requested scope, or the caller's `own`; None leaves it to the caller's key."""
+    def scope_of(self, caller_scope: Scope | None, /, *, conversation: str | None = None) -> Scope | None:
+        """Return the requested scope, or `caller_scope`; None leaves it to the caller's key."""
         if self.space is None and conversation is None:
             return None
-        is_own = own is not None and self.space in {None, own.space}
-        default = own if is_own else Scope(space=self.space) if self.space is not None else None
-        return calls.scope_of(default, conversation=conversation)
+        is_own_space = caller_scope is not None and self.space in {None, caller_scope.space}
+        default_scope = caller_scope if is_own_space else Scope(space=self.space) if self.space is not None else None
+        return calls.scope_of(default_scope, conversation=conversation)
 
 
 class FlatMessage(Value):
@@ -163,26 +163,26 @@ def own_scope(space: SpaceId | None, scope: Scope | None, /) -> Scope | None:
     return Scope(space=space)
 
 
-def _ask_add(call: AddRequest, own: Scope | None) -> MemoryWriteRequest:
+def _ask_add(call: AddRequest, caller_scope: Scope | None) -> MemoryWriteRequest:
     if (call.text is None) == (not call.messages):
         raise InvalidInput(field="text", problem="or messages: pass one of the two")
     messages = call.text or [message.model_dump(exclude_none=True, mode="json") for message in call.messages]
     write = calls.transcript_of(messages, speaker=call.speaker, at=call.at, tags=call.tags)
-    scope = call.scope_of(own, conversation=call.conversation)
+    scope = call.scope_of(caller_scope, conversation=call.conversation)
     return calls.write_of(write, scope=scope, idempotency_key=None)
 
 
 def _tell_add(report: Value) -> AddReport:
     assert isinstance(report, MemoryWriteReport)
-    refused = tuple(_decision_reason(one) for one in report.decisions if one.id is None)
-    return AddReport(ids=report.ids, refused=refused, future_claims=report.future_claims)
+    refusal_reasons = tuple(_decision_reason(one) for one in report.decisions if one.id is None)
+    return AddReport(ids=report.ids, refused=refusal_reasons, future_claims=report.future_claims)
 
 
-def _ask_search(call: SearchRequest, own: Scope | None) -> MemoryRecallRequest:
+def _ask_search(call: SearchRequest, caller_scope: Scope | None) -> MemoryRecallRequest:
     conversations = (call.conversation,) if call.conversation is not None else ()
     filters = RecallFilters(conversations=conversations) if conversations else RecallFilters()
     return MemoryRecallRequest(
-        scope=call.scope_of(own), query=call.query, limit=call.limit, min_score=call.min_score, filters=filters
+        scope=call.scope_of(caller_scope), query=call.query, limit=call.limit, min_score=call.min_score, filters=filters
     )
 
 
@@ -202,9 +202,9 @@ def _tell_search(report: Value) -> SearchReport:
     return SearchReport(hits=hits, outcome=report.outcome)
 
 
-def _ask_facts(call: FactRequest, own: Scope | None) -> MemoryWriteRequest:
+def _ask_facts(call: FactRequest, caller_scope: Scope | None) -> MemoryWriteRequest:
     write = LongTermExtraction(facts=(FactDraft(topic=call.topic, content=call.content),))
-    return MemoryWriteRequest(scope=call.scope_of(own), write=write)
+    return MemoryWriteRequest(scope=call.scope_of(caller_scope), write=write)
 
 
 def _tell_facts(report: Value) -> FactReport:
@@ -213,8 +213,8 @@ def _tell_facts(report: Value) -> FactReport:
     return FactReport(id=decision.id, outcome=decision.outcome, reason=decision.reason)
 
 
-def _ask_context(call: ContextRequest, own: Scope | None) -> MemoryProjectionRequest:
-    scope = call.scope_of(own, conversation=call.conversation)
+def _ask_context(call: ContextRequest, caller_scope: Scope | None) -> MemoryProjectionRequest:
+    scope = call.scope_of(caller_scope, conversation=call.conversation)
     return MemoryProjectionRequest(scope=scope, query=call.query, max_chars=call.max_chars)
 
 

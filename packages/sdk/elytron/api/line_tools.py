@@ -98,14 +98,16 @@ class LineTool:
         """Return the schema of its arguments, with types, bounds and defaults only."""
         schema = self.request_type.model_json_schema(mode="validation")
         fields = {name: _brief_field(field) for name, field in schema.get("properties", {}).items()}
-        required = {"required": schema["required"]} if "required" in schema else {}
-        return {"type": "object", "properties": fields, **required, "additionalProperties": False}
+        required_fields = {"required": schema["required"]} if "required" in schema else {}
+        return {"type": "object", "properties": fields, **required_fields, "additionalProperties": False}
 
 
 def _brief_field(field: JsonSchema) -> JsonSchema:
-    value_form = next((form for form in field.get("anyOf", ()) if form.get("type") != "null"), field)
-    brief = {name: value_form[name] for name in ("type", "minimum", "maximum", "default") if name in value_form}
-    return brief | {"items": {"type": "string"}} if brief["type"] == "array" else brief
+    value_form = next(
+        (schema_form for schema_form in field.get("anyOf", ()) if schema_form.get("type") != "null"), field
+    )
+    brief_schema = {name: value_form[name] for name in ("type", "minimum", "maximum", "default") if name in value_form}
+    return brief_schema | {"items": {"type": "string"}} if brief_schema["type"] == "array" else brief_schema
 
 
 def line_tools() -> tuple[LineTool, ...]:
@@ -133,21 +135,21 @@ _LOST = "Damage took memories that were stored here; the operator was told. What
 _DOUBT = "Uncertain: these are the nearest memories, and perhaps none answers the query."
 
 
-def _ask_add(line: AddLineRequest, own: Scope | None) -> Value:
-    flat = AddRequest(text=line.text, speaker=line.speaker, conversation=line.conversation, tags=line.tags)
-    return ADD.ask(flat, own)
+def _ask_add(line: AddLineRequest, caller_scope: Scope | None) -> Value:
+    flat_request = AddRequest(text=line.text, speaker=line.speaker, conversation=line.conversation, tags=line.tags)
+    return ADD.ask(flat_request, caller_scope)
 
 
-def _ask_search(line: SearchLineRequest, own: Scope | None) -> Value:
-    return SEARCH.ask(FlatSearch(query=line.query, limit=line.limit, conversation=line.conversation), own)
+def _ask_search(line: SearchLineRequest, caller_scope: Scope | None) -> Value:
+    return SEARCH.ask(FlatSearch(query=line.query, limit=line.limit, conversation=line.conversation), caller_scope)
 
 
-def _ask_context(line: ContextLineRequest, own: Scope | None) -> Value:
-    return CONTEXT.ask(ContextRequest(query=line.query, max_chars=line.max_chars), own)
+def _ask_context(line: ContextLineRequest, caller_scope: Scope | None) -> Value:
+    return CONTEXT.ask(ContextRequest(query=line.query, max_chars=line.max_chars), caller_scope)
 
 
-def _ask_fact(line: RememberFact, own: Scope | None) -> Value:
-    return FACTS.ask(FactRequest(topic=line.topic, content=line.content), own)
+def _ask_fact(line: RememberFact, caller_scope: Scope | None) -> Value:
+    return FACTS.ask(FactRequest(topic=line.topic, content=line.content), caller_scope)
 
 
 def _ask_list(line: ListRecent, _own: Scope | None) -> Value:
@@ -170,8 +172,8 @@ def _tell_search(report: MemoryRecallReport) -> str:
     # A model takes lines for answers: it gets none that do not answer, and doubt comes before the others.
     if report.outcome is RecallOutcome.NOTHING:
         return f"{_loss_line(report.losses)}{_NOTHING}"
-    doubt = f"{_DOUBT}\n" if report.outcome is RecallOutcome.DOUBTFUL else ""
-    return f"{_loss_line(report.losses)}{doubt}{_hit_lines(report.hits)}"
+    doubt_line = f"{_DOUBT}\n" if report.outcome is RecallOutcome.DOUBTFUL else ""
+    return f"{_loss_line(report.losses)}{doubt_line}{_hit_lines(report.hits)}"
 
 
 def _loss_line(losses: Sequence[SpaceLoss]) -> str:
@@ -194,13 +196,13 @@ def _decision_line(decision: ControlDecision) -> str:
 
 def _tell_status(report: MemoryInspectionReport) -> str:
     plane_counts = ", ".join(f"{count} {plane.value}" for plane, count in report.planes.items() if count) or "nothing"
-    speakers = ", ".join(report.speakers[:SPEAKERS_NAMED])
-    more = len(report.speakers) - SPEAKERS_NAMED
+    speaker_names = ", ".join(report.speakers[:SPEAKERS_NAMED])
+    unnamed_count = len(report.speakers) - SPEAKERS_NAMED
     return _loss_line(report.losses) + "\n".join(
         (
             f"memories: {plane_counts}",
             f"conversations: {len(report.conversations)}{' or more' if report.conversations_clipped else ''}",
-            f"speakers: {speakers or 'none'}{f' and {more} more' if more > 0 else ''}",
+            f"speakers: {speaker_names or 'none'}{f' and {unnamed_count} more' if unnamed_count > 0 else ''}",
             f"last stored: {as_datetime(report.last_at).date() if report.last_at is not None else 'never'}",
         )
     )
@@ -211,13 +213,13 @@ def _hit_lines(hits: Iterable[RecallHit]) -> str:
 
 
 def _hit_line(hit: RecallHit) -> str:
-    day = str(as_datetime(hit.at).date()) if hit.at is not None else ""
-    head = _join_lines(day, hit.speaker or hit.title or "")
+    date_text = str(as_datetime(hit.at).date()) if hit.at is not None else ""
+    heading = _join_lines(date_text, hit.speaker or hit.title or "")
     # One memory is one line: what a text holds of line ends would look like another memory.
     text = " ".join(hit.text.split())
     if len(text) > LINE_CHARS:
         text = f"{text[: LINE_CHARS - 1]}…"
-    return _join_lines(f"[{head}]" if head else "", text, f"({hit.id})")
+    return _join_lines(f"[{heading}]" if heading else "", text, f"({hit.id})")
 
 
 def _join_lines(*parts: str) -> str:

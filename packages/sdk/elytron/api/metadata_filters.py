@@ -30,120 +30,128 @@ Nested = Mapping[str, Any]
 _Group = tuple[FieldCondition, ...]
 
 
-def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
-    """Return the user named in `nested`, by `user_id` at the top, under AND or an OR of one, and `nested` without it.
+def user_from(nested_filters: Nested, /) -> tuple[str | None, Nested]:
+    """Return the user named by `user_id` at the top, under AND or an OR of one, and `nested_filters` without it.
 
     Raises InvalidInput if it names several users, or all.
     """
-    users: set[Any] = set()
-    rest: dict[str, Any] = {}
-    for name, value in nested.items():
+    user_values: set[Any] = set()
+    remaining_filters: dict[str, Any] = {}
+    for name, value in nested_filters.items():
         if name == _USER:
-            users.update(_listed_values(name, value))
+            user_values.update(_listed_values(name, value))
         elif name == "AND" or (name == "OR" and len(_nested_items(name, value)) == 1):
-            split = [user_from(item) for item in _nested_items(name, value)]
-            users.update(user for user, _ in split if user is not None)
-            rest.setdefault("AND", []).extend(inner for _, inner in split)
+            user_splits = [user_from(item) for item in _nested_items(name, value)]
+            user_values.update(user for user, _ in user_splits if user is not None)
+            remaining_filters.setdefault("AND", []).extend(inner_filters for _, inner_filters in user_splits)
         else:
-            rest[name] = value
-    if not users:
-        return None, rest
-    user = users.pop()
-    if users or not isinstance(user, str) or user == _WILDCARD:
+            remaining_filters[name] = value
+    if not user_values:
+        return None, remaining_filters
+    user = user_values.pop()
+    if user_values or not isinstance(user, str) or user == _WILDCARD:
         raise InvalidInput(field=f"filters.{_USER}", problem="does not name a single user: a call reads only one space")
-    return user, rest
+    return user, remaining_filters
 
 
-def filters_from(nested: Nested, /) -> RecallFilters:
-    """Return `nested` as typed filters.
+def filters_from(nested_filters: Nested, /) -> RecallFilters:
+    """Return `nested_filters` as typed filters.
 
     Names that mem0 has for parts of the scope become those filters at the top level or under AND, with a plain value,
     "in" or a list; `created_at` takes gte and lt; names of `RecallFilters` are those filters, whose times may be
     datetimes or ISO 8601 text. Every other name is a metadata field, and so is each under `metadata`. Raises
     InvalidInput, also for a name that is nearly that of a filter, and LimitExceeded.
     """
-    typed: dict[str, Any] = {}
-    rest = _take_typed(nested, typed)
-    groups = _all_groups(_all_of(item) for item in rest)
+    typed_values: dict[str, Any] = {}
+    metadata_filters = _take_typed(nested_filters, typed_values)
+    condition_groups = _all_groups(_all_of(item) for item in metadata_filters)
     try:
-        return RecallFilters(**typed, where=tuple(AnyOf(conditions=group) for group in groups))
+        return RecallFilters(**typed_values, where=tuple(AnyOf(conditions=group) for group in condition_groups))
     except ValidationError as error:
         raise invalid_input(error) from None
 
 
-def where_from(nested: Nested, /) -> Where:
-    """Return `nested`, in which all names are metadata fields, as groups of tests. Raises InvalidInput,
+def where_from(nested_filters: Nested, /) -> Where:
+    """Return `nested_filters`, in which all names are metadata fields, as groups of tests. Raises InvalidInput,
     LimitExceeded."""
     try:
-        return tuple(AnyOf(conditions=group) for group in _all_of(nested))
+        return tuple(AnyOf(conditions=group) for group in _all_of(nested_filters))
     except ValidationError as error:
         raise invalid_input(error) from None
 
 
-def also_prefixed(where: Where, prefix: str, /) -> Where:
+def also_prefixed(where_groups: Where, prefix: str, /) -> Where:
     """Return tests that treat the field `prefix` + name like each field. Raises LimitExceeded."""
-    groups = _all_groups(_any_groups([_twin_groups(test, prefix) for test in group.conditions]) for group in where)
+    groups = _all_groups(
+        _any_groups([_twin_groups(condition, prefix) for condition in group.conditions]) for group in where_groups
+    )
     return tuple(AnyOf(conditions=group) for group in groups)
 
 
-def _twin_groups(test: FieldCondition, prefix: str) -> list[_Group]:
-    if not is_name(prefix + test.field):
-        return [(test,)]
-    twin = test.model_copy(update={"field": prefix + test.field})
-    passes_without_field = (test.comparison in {ComparisonOperator.NE, ComparisonOperator.NIN}) is not test.negated
-    return [(test,), (twin,)] if passes_without_field else [(test, twin)]
+def _twin_groups(condition: FieldCondition, prefix: str) -> list[_Group]:
+    if not is_name(prefix + condition.field):
+        return [(condition,)]
+    prefixed_condition = condition.model_copy(update={"field": prefix + condition.field})
+    passes_without_field = (
+        condition.comparison in {ComparisonOperator.NE, ComparisonOperator.NIN}
+    ) is not condition.negated
+    return [(condition,), (prefixed_condition,)] if passes_without_field else [(condition, prefixed_condition)]
 
 
-def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
-    """Move conditions with a typed filter to `typed`; return the rest, all of which must hold."""
-    rest: list[Nested] = []
+def _take_typed(nested: Nested, typed_values: dict[str, Any]) -> list[Nested]:
+    """Move conditions with a typed filter to `typed_values`; return the rest, all of which must hold."""
+    metadata_filters: list[Nested] = []
     for name, value in nested.items():
         if name == "AND":
             for item in _nested_items(name, value):
-                rest += _take_typed(item, typed)
+                metadata_filters += _take_typed(item, typed_values)
         elif name == "metadata" and isinstance(value, Mapping):
-            rest.append(cast("Nested", value))
+            metadata_filters.append(cast("Nested", value))
         elif name in _MOMENTS:
-            _take_moment(name, value, typed)
+            _take_moment(name, value, typed_values)
         elif name in _TYPED:
-            if _TYPED[name] in typed:
+            if _TYPED[name] in typed_values:
                 raise InvalidInput(field=f"filters.{name}", problem="appears twice")
-            typed[_TYPED[name]] = _listed_values(name, value)
+            typed_values[_TYPED[name]] = _listed_values(name, value)
         elif name in _OWN:
-            if name in typed:
+            if name in typed_values:
                 raise InvalidInput(field=f"filters.{name}", problem="appears twice")
             is_time = name in _TIMES and isinstance(value, str | datetime)
-            typed[name] = instant(value, field=f"filters.{name}") if is_time else value
+            typed_values[name] = instant(value, field=f"filters.{name}") if is_time else value
         else:
             _require_no_typo(name)
-            rest.append({name: value})
-    return rest
+            metadata_filters.append({name: value})
+    return metadata_filters
 
 
 def _require_no_typo(name: str) -> None:
     """Raise InvalidInput for a name that is nearly that of a filter, and not its singular."""
-    hint = nearest_name(name, (*_OWN, *_TYPED, *_MOMENTS))
-    if hint is not None and name not in {hint, hint.removesuffix("s"), hint.removesuffix("ies") + "y"}:
-        problem = f"is not a filter: did you mean {hint!r}? For metadata of that name, filter by 'metadata'"
+    similar_name = nearest_name(name, (*_OWN, *_TYPED, *_MOMENTS))
+    if similar_name is not None and name not in {
+        similar_name,
+        similar_name.removesuffix("s"),
+        similar_name.removesuffix("ies") + "y",
+    }:
+        problem = f"is not a filter: did you mean {similar_name!r}? For metadata of that name, filter by 'metadata'"
         raise InvalidInput(field=f"filters.{name}", problem=problem)
 
 
-def _take_moment(name: str, value: Any, typed: dict[str, Any]) -> None:
+def _take_moment(name: str, value: Any, typed_values: dict[str, Any]) -> None:
     bounds: Nested = cast("Nested", value) if isinstance(value, Mapping) else {}
     if not bounds or bounds.keys() - {"gte", "lt"}:
         raise InvalidInput(field=f"filters.{name}", problem="accepts gte, lt or both")
     if "gte" in bounds:
-        typed["since"] = instant(bounds["gte"], field=f"filters.{name}.gte")
+        typed_values["since"] = instant(bounds["gte"], field=f"filters.{name}.gte")
     if "lt" in bounds:
-        typed["until"] = instant(bounds["lt"], field=f"filters.{name}.lt")
+        typed_values["until"] = instant(bounds["lt"], field=f"filters.{name}.lt")
 
 
 def _listed_values(name: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, Mapping):
-        inner = cast("Nested", value)
-        if len(inner) != 1 or not inner.keys() <= {"in", "eq"}:
+        operand_by_comparison = cast("Nested", value)
+        if len(operand_by_comparison) != 1 or not operand_by_comparison.keys() <= {"in", "eq"}:
             raise InvalidInput(field=f"filters.{name}", problem="accepts a value, a list, eq or in")
-        value = next(iter(inner.values()))
+        value = next(iter(operand_by_comparison.values()))
     if isinstance(value, list | tuple):
         return tuple(cast("Sequence[Any]", value))
     return (value,)
@@ -163,7 +171,7 @@ def _field_groups(name: str, value: Any) -> list[_Group]:
         case "NOT":
             return _all_groups(_negated_groups(_all_of(item)) for item in _nested_items(name, value))
         case _:
-            return [(test,) for test in _field_tests(name, value)]
+            return [(condition,) for condition in _field_tests(name, value)]
 
 
 def _field_tests(name: str, value: Any) -> list[FieldCondition]:
@@ -180,11 +188,14 @@ def _field_tests(name: str, value: Any) -> list[FieldCondition]:
                 name, ComparisonOperator.IN if isinstance(value, list | tuple) else ComparisonOperator.EQ, value
             )
         ]
-    bounds = cast("Nested", value)
-    unknown = bounds.keys() - set(ComparisonOperator)
-    if unknown or not bounds:
+    operand_by_comparison = cast("Nested", value)
+    unknown_comparisons = operand_by_comparison.keys() - set(ComparisonOperator)
+    if unknown_comparisons or not operand_by_comparison:
         raise InvalidInput(field=f"filters.{name}", problem=f"accepts {', '.join(ComparisonOperator)}")
-    return [_field_test(name, ComparisonOperator(comparison), operand) for comparison, operand in bounds.items()]
+    return [
+        _field_test(name, ComparisonOperator(comparison), operand)
+        for comparison, operand in operand_by_comparison.items()
+    ]
 
 
 def _field_test(name: str, comparison: ComparisonOperator, value: Any) -> FieldCondition:
@@ -206,12 +217,14 @@ def _nested_items(name: str, value: Any) -> list[Nested]:
     return [cast("Nested", item) for item in items]
 
 
-def _all_groups(parts: Iterable[list[_Group]]) -> list[_Group]:
-    return _bound_groups(group for part in parts for group in part)
+def _all_groups(group_lists: Iterable[list[_Group]]) -> list[_Group]:
+    return _bound_groups(group for part in group_lists for group in part)
 
 
-def _any_groups(parts: list[list[_Group]]) -> list[_Group]:
-    return _bound_groups(tuple(test for group in combination for test in group) for combination in product(*parts))
+def _any_groups(alternatives: list[list[_Group]]) -> list[_Group]:
+    return _bound_groups(
+        tuple(condition for group in combination for condition in group) for combination in product(*alternatives)
+    )
 
 
 def _negated_groups(groups: list[_Group]) -> list[_Group]:

@@ -66,13 +66,13 @@ class ToolDescriptions(Sequence[JsonSchema]):
         return len(self._descriptions)
 
     @overload
-    def __getitem__(self, place: int, /) -> JsonSchema: ...
+    def __getitem__(self, index: int, /) -> JsonSchema: ...
 
     @overload
-    def __getitem__(self, place: slice, /) -> Sequence[JsonSchema]: ...
+    def __getitem__(self, index: slice, /) -> Sequence[JsonSchema]: ...
 
-    def __getitem__(self, place: int | slice, /) -> JsonSchema | Sequence[JsonSchema]:
-        return self._descriptions[place]
+    def __getitem__(self, index: int | slice, /) -> JsonSchema | Sequence[JsonSchema]:
+        return self._descriptions[index]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} for {self.framework.value}: {', '.join(self._tools)}>"
@@ -138,10 +138,10 @@ def _request_of(
     """Return the request that a call with `arguments` makes. Raises InvalidInput."""
     fields: object = dict(arguments or {}) if not isinstance(arguments, str) else _parsed_arguments(arguments)
     try:
-        flat_request = tool.request_type.model_validate(fields)
+        tool_request = tool.request_type.model_validate(fields)
     except ValidationError as error:
         raise invalid_input(error, model=tool.request_type) from None
-    return cast("OperationRequest[Any]", tool.ask(flat_request, scope))
+    return cast("OperationRequest[Any]", tool.ask(tool_request, scope))
 
 
 def _parsed_arguments(text: str) -> object:
@@ -153,15 +153,15 @@ def _parsed_arguments(text: str) -> object:
 
 def _describe_tool(name: str, tool: LineTool, framework: ToolFramework) -> JsonSchema:
     schema = tool.input_schema
-    naming: JsonSchema = {"name": name, "description": tool.description}
+    tool_head: JsonSchema = {"name": name, "description": tool.description}
     match framework:
         case ToolFramework.OPENAI:
-            return {"type": "function", "function": {**naming, "parameters": schema}}
+            return {"type": "function", "function": {**tool_head, "parameters": schema}}
         case ToolFramework.ANTHROPIC:
-            return {**naming, "input_schema": schema}
+            return {**tool_head, "input_schema": schema}
         case ToolFramework.LANGCHAIN:
-            return {**naming, "args_schema": {"title": name, "description": tool.description, **schema}}
+            return {**tool_head, "args_schema": {"title": name, "description": tool.description, **schema}}
         case ToolFramework.PYDANTIC_AI:
-            return {**naming, "json_schema": schema}
+            return {**tool_head, "json_schema": schema}
         case _:
             assert_never(framework)

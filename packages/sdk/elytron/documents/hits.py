@@ -64,15 +64,15 @@ def cited_hit(hit: RecallHit, space: SpaceId, /) -> RecallHit:
     """Return the hit of a message with its citation for people; any other hit unchanged."""
     if hit.plane is not RecallPlane.TRANSCRIPT or hit.channel is None or hit.conversation is None:
         return hit
-    turn, _, part = hit.id.partition("#")
-    source = _EVIDENCE.make(
+    turn, _, part_number = hit.id.partition("#")
+    evidence = _EVIDENCE.make(
         memory_space_id=space,
         channel_id=hit.channel,
         conversation_id=hit.conversation,
         turn_id=TurnId(turn),
-        message_id=hit.id if part else None,
+        message_id=hit.id if part_number else None,
     )
-    return hit.model_copy(update={"citation": source.citation})
+    return hit.model_copy(update={"citation": evidence.citation})
 
 
 def scored_hit(hit: RecallHit, /, *, score: float, signals: dict[str, float]) -> RecallHit:
@@ -89,7 +89,7 @@ def fact_hit(
     signals: Mapping[str, float] | None = None,
 ) -> RecallHit:
     """Return the hit of a fact, with its freshness at `now`."""
-    fresh = fact_freshness(fact, now) if now is not None else None
+    freshness = fact_freshness(fact, now) if now is not None else None
     return _FACT_HITS.make(
         id=fact.id,
         plane=RecallPlane.LONG_TERM,
@@ -102,8 +102,8 @@ def fact_hit(
         reach=fact.reach,
         trust=fact.trust,
         privacy=fact.privacy,
-        freshness=fresh.state if fresh is not None else None,
-        hint=fresh.hint if fresh is not None else None,
+        freshness=freshness.state if freshness is not None else None,
+        hint=freshness.hint if freshness is not None else None,
         citations=fact.citations,
         signals={name: float(value) for name, value in (signals or {}).items()},
     )
@@ -139,24 +139,26 @@ def with_newer(
         question.version is AnswerVersion.ANY and not asks_how_things_are(query)
     ):
         return hits
-    best = hits[:WINDOW]
-    places = places_of(best)
-    statements = [_speaker_told(hit, places) for hit in best]
+    window_hits = hits[:WINDOW]
+    places_by_id = places_of(window_hits)
+    statements = [_speaker_told(hit, places_by_id) for hit in window_hits]
     if sum(each is not None for each in statements) < 2:
         return hits
-    overtaken = last_words(statements, query)
-    if not overtaken:
+    newer_by_place = last_words(statements, query)
+    if not newer_by_place:
         return hits
-    marked = [
-        hit.model_copy(update={"newer": best[overtaken[place]].id}) if place in overtaken else hit
-        for place, hit in enumerate(best)
+    marked_hits = [
+        hit.model_copy(update={"newer": window_hits[newer_by_place[position]].id})
+        if position in newer_by_place
+        else hit
+        for position, hit in enumerate(window_hits)
     ]
-    ordered = [marked[place] for place in in_succession(len(best), overtaken)]
-    score_places = zip(ordered, best, strict=True)
-    return (*(hit.model_copy(update={"score": place.score}) for hit, place in score_places), *hits[WINDOW:])
+    ordered_hits = [marked_hits[position] for position in in_succession(len(window_hits), newer_by_place)]
+    hits_with_scores = zip(ordered_hits, window_hits, strict=True)
+    return (*(hit.model_copy(update={"score": position.score}) for hit, position in hits_with_scores), *hits[WINDOW:])
 
 
-def _speaker_told(hit: RecallHit, places: Mapping[str, int]) -> BestMessage | None:
+def _speaker_told(hit: RecallHit, places_by_id: Mapping[str, int]) -> BestMessage | None:
     coverage = hit.signals.get("coverage", 0.0)
     if (
         coverage < SHARED_COVERAGE
@@ -165,7 +167,7 @@ def _speaker_told(hit: RecallHit, places: Mapping[str, int]) -> BestMessage | No
         or hit.at is None
     ):
         return None
-    return BestMessage(hit.speaker, hit.role, places[hit.id], coverage, hit.text)
+    return BestMessage(hit.speaker, hit.role, places_by_id[hit.id], coverage, hit.text)
 
 
 _SEARCH_FIELDS = {"query", "filters", "diversity", "min_score", "extent", "recall_gate"}
@@ -217,11 +219,15 @@ def require_same(request: MemoryRecallRequest, memory_ids: Sequence[str], sequen
     """
     if request.cursor is None:
         return
-    _, number, check = _RECALL.parts(request.cursor)
-    if check != _request_check(request, memory_ids):
+    _, sequence_text, expected_check = _RECALL.parts(request.cursor)
+    if expected_check != _request_check(request, memory_ids):
         # In the same state of the space, only the request can differ.
-        cause = "a different query or different filters" if int(number) == sequence else "an earlier state of the space"
-        raise InvalidInput(field="cursor", problem=f"belongs to {cause}: request the first page again")
+        stale_cause = (
+            "a different query or different filters"
+            if int(sequence_text) == sequence
+            else "an earlier state of the space"
+        )
+        raise InvalidInput(field="cursor", problem=f"belongs to {stale_cause}: request the first page again")
 
 
 def _request_check(request: MemoryRecallRequest, memory_ids: Sequence[str]) -> str:

@@ -130,7 +130,7 @@ def _capsule_freshness(capsule: continuity.ContinuityCapsule, now: Instant, /) -
 
 
 def _mounted_subject(subject: subjects.Subject, /) -> str:
-    return "\n".join(part for part in subject.mount.model_dump().values() if part) or subject.name
+    return "\n".join(mount_text for mount_text in subject.mount.model_dump().values() if mount_text) or subject.name
 
 
 def _proposed_subject(candidate: candidates.Candidate, /) -> str:
@@ -232,23 +232,23 @@ class StoredMemory:
         self, *, score: float = 0.0, signals: Mapping[str, float] | None = None, now: Instant | None = None
     ) -> RecallHit:
         """Return its hit, with its freshness at `now` if its plane has one."""
-        home, value = self.home, self.value
-        fresh = home.freshness(value, now) if now is not None else None
+        plane_home, value = self.home, self.value
+        freshness = plane_home.freshness(value, now) if now is not None else None
         channel, conversation = conversation_of(value)
         return RecallHit(
             id=id_of(self.ref),
-            plane=home.plane,
-            text=home.text(value),
+            plane=plane_home.plane,
+            text=plane_home.text(value),
             score=round(score, 6),
-            at=home.at(value),
+            at=plane_home.at(value),
             channel=channel,
             conversation=conversation,
-            title=home.title(value),
-            trust=None if home.is_of_space else TrustLevel.DRAWN,
-            freshness=fresh.state if fresh is not None else None,
-            privacy=home.privacy(value),
-            hint=fresh.hint if fresh is not None else None,
-            citations=home.citations(value),
+            title=plane_home.title(value),
+            trust=None if plane_home.is_of_space else TrustLevel.DRAWN,
+            freshness=freshness.state if freshness is not None else None,
+            privacy=plane_home.privacy(value),
+            hint=freshness.hint if freshness is not None else None,
+            citations=plane_home.citations(value),
             signals=dict(signals or {}),
         )
 
@@ -265,8 +265,8 @@ def kept_memory(document: Document, /) -> StoredMemory:
 
 def public_form(collection: str, body: bytes, /) -> bytes | None:
     """Return a document of one of these planes in the form of a public archive; None if it stays out."""
-    home = HOMES.get(collection)
-    value = home.public(home.kind.from_bytes(body)) if home is not None else None
+    plane_home = HOMES.get(collection)
+    value = plane_home.public(plane_home.kind.from_bytes(body)) if plane_home is not None else None
     return value.to_bytes() if value is not None else None
 
 
@@ -277,9 +277,9 @@ def id_of(ref: DocumentRef, /) -> str:
 
 def place_of(memory_id: str, /) -> DocumentRef | None:
     """Return where a memory of this id would be stored; None if the id has another form."""
-    word, sign, key = memory_id.partition(":")
-    collection = COLLECTION_OF_WORD.get(word)
-    return DocumentRef(collection, key) if sign and collection is not None else None
+    plane_word, separator, key = memory_id.partition(":")
+    collection = COLLECTION_OF_WORD.get(plane_word)
+    return DocumentRef(collection, key) if separator and collection is not None else None
 
 
 def text_of(value: Value, /) -> str:
@@ -315,8 +315,8 @@ def touched_planes(decisions: Iterable[ControlDecision], /) -> tuple[RecallPlane
 
 def forgotten_at(value: Value, /) -> Instant | None:
     """Return since when the document is hidden; subjects and candidates have states instead."""
-    hidden_since = home_of(value).forgotten_at
-    return hidden_since(value) if hidden_since is not None else None
+    read_forgotten_at = home_of(value).forgotten_at
+    return read_forgotten_at(value) if read_forgotten_at is not None else None
 
 
 def is_forgotten(value: Value, /) -> bool:
@@ -326,13 +326,13 @@ def is_forgotten(value: Value, /) -> bool:
 
 def is_expired(value: Value, now: Instant, /) -> bool:
     """Return whether the document's time to live has passed."""
-    end = home_of(value).expires_at(value)
-    return end is not None and end <= now
+    expires_at = home_of(value).expires_at(value)
+    return expires_at is not None and expires_at <= now
 
 
 def hide_value(value: Value, at: Instant | None, /) -> Value | None:
     """Return the document hidden since `at`, or shown again for None; None if unchanged, or if it cannot be hidden."""
-    home = home_of(value)
-    if home.forgotten_at is None or is_forgotten(value) is (at is not None):
+    plane_home = home_of(value)
+    if plane_home.forgotten_at is None or is_forgotten(value) is (at is not None):
         return None
-    return home.unhidden(value) if at is None else value.model_copy(update={"forgotten_at": at})
+    return plane_home.unhidden(value) if at is None else value.model_copy(update={"forgotten_at": at})

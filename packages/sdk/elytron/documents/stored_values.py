@@ -44,7 +44,7 @@ async def values_at(
     store: Store, space: SpaceId, refs: Iterable[DocumentRef], kind: type[ValueT], /
 ) -> dict[DocumentRef, ValueT]:
     """Return the values of the documents at `refs`; missing ones are left out."""
-    return {ref: kind.from_bytes(one.body) for ref, one in (await documents_at(store, space, refs)).items()}
+    return {ref: kind.from_bytes(document.body) for ref, document in (await documents_at(store, space, refs)).items()}
 
 
 async def value_at(store: Store, space: SpaceId, ref: DocumentRef, kind: type[ValueT], /) -> tuple[ValueT | None, int]:
@@ -56,12 +56,12 @@ async def value_at(store: Store, space: SpaceId, ref: DocumentRef, kind: type[Va
 _NONCE_BYTES: Final = 12
 
 
-def sealed_answer(answer: bytes, record: SpaceRecord, key: str, request: bytes, /) -> bytes:
-    """Return `answer` sealed for storage under the idempotency key `key` of `request`."""
+def sealed_answer(plain_answer: bytes, record: SpaceRecord, key: str, request: bytes, /) -> bytes:
+    """Return `plain_answer` sealed for storage under the idempotency key `key` of `request`."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = os.urandom(_NONCE_BYTES)
-    return nonce + AESGCM(record.answer_key(key, request)).encrypt(nonce, answer, None)
+    return nonce + AESGCM(record.answer_key(key, request)).encrypt(nonce, plain_answer, None)
 
 
 def opened_answer(answer: bytes, record: SpaceRecord, key: str, request: bytes, /) -> bytes:
@@ -69,9 +69,9 @@ def opened_answer(answer: bytes, record: SpaceRecord, key: str, request: bytes, 
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    nonce, sealed = answer[:_NONCE_BYTES], answer[_NONCE_BYTES:]
+    nonce, sealed_body = answer[:_NONCE_BYTES], answer[_NONCE_BYTES:]
     try:
-        return AESGCM(record.answer_key(key, request)).decrypt(nonce, sealed, None)
+        return AESGCM(record.answer_key(key, request)).decrypt(nonce, sealed_body, None)
     except (InvalidTag, ValueError):
         raise StoreCorrupt(what="the stored answer for an idempotency key") from None
 
@@ -86,24 +86,24 @@ async def documents_under(store: Store, space: SpaceId, collection: str, prefixe
     None of the prefixes may be the beginning of another.
     """
     ordered_prefixes = sorted(set(prefixes))
-    shared = commonprefix(ordered_prefixes)  # noqa: RUF071 - no paths
+    shared_prefix = commonprefix(ordered_prefixes)  # noqa: RUF071 - no paths
     limit = limits.SCAN_MAX if len(ordered_prefixes) == 1 else _AT_ONCE
     documents: list[Document] = []
-    after, place = "", 0
-    while place < len(ordered_prefixes):
+    last_key, prefix_index = "", 0
+    while prefix_index < len(ordered_prefixes):
         # The key before all with this prefix: keys between are skipped.
-        after = max(after, ordered_prefixes[place][:-1])
-        page = await store.scan(space, collection, prefix=shared, after=after, limit=limit)
+        last_key = max(last_key, ordered_prefixes[prefix_index][:-1])
+        page = await store.scan(space, collection, prefix=shared_prefix, after=last_key, limit=limit)
         for document in page:
-            nearest = bisect_right(ordered_prefixes, document.ref.key) - 1
-            if nearest >= 0 and document.ref.key.startswith(ordered_prefixes[nearest]):
+            nearest_index = bisect_right(ordered_prefixes, document.ref.key) - 1
+            if nearest_index >= 0 and document.ref.key.startswith(ordered_prefixes[nearest_index]):
                 documents.append(document)
         if len(page) < limit:
             break
-        after = page[-1].ref.key
-        place = bisect_right(ordered_prefixes, after)
-        if place and after.startswith(ordered_prefixes[place - 1]):
-            place -= 1  # more of these may follow
+        last_key = page[-1].ref.key
+        prefix_index = bisect_right(ordered_prefixes, last_key)
+        if prefix_index and last_key.startswith(ordered_prefixes[prefix_index - 1]):
+            prefix_index -= 1  # more of these may follow
     return documents
 
 
@@ -119,26 +119,26 @@ async def sound_documents(store: Store, space: SpaceId, collection: str, prefix:
 
     Raises StoreCorrupt and SealBroken for damage that belongs to no document.
     """
-    reading = SoundDocuments([], [])
-    after, limit = "", limits.SCAN_MAX
+    scan_result = SoundDocuments([], [])
+    last_key, limit = "", limits.SCAN_MAX
     while True:
         try:
-            page = await store.scan(space, collection, prefix=prefix, after=after, limit=limit)
+            page = await store.scan(space, collection, prefix=prefix, after=last_key, limit=limit)
         except (StoreCorrupt, SealBroken) as error:
-            place = f"document {collection}/"
-            if not error.what.startswith(place):
+            document_prefix = f"document {collection}/"
+            if not error.what.startswith(document_prefix):
                 raise
             if limit > 1:  # documents before the damaged one are read in smaller pages
                 limit //= 2
                 continue
-            after = error.what.removeprefix(place)
-            reading.damaged.append(after)
+            last_key = error.what.removeprefix(document_prefix)
+            scan_result.damaged.append(last_key)
             limit = limits.SCAN_MAX
             continue
-        reading.documents.extend(page)
+        scan_result.documents.extend(page)
         if len(page) < limit:
-            return reading
-        after = page[-1].ref.key
+            return scan_result
+        last_key = page[-1].ref.key
 
 
 class ChangeSet:
@@ -191,8 +191,8 @@ class ChangeSet:
     @property
     def requires(self) -> tuple[RequireRevision, ...]:
         """Documents that must be unchanged since they were read; changed documents carry a revision anyway."""
-        changed = self._puts.keys() | self._deletes.keys()
-        return tuple(require for ref, require in self._requires.items() if ref not in changed)
+        changed_refs = self._puts.keys() | self._deletes.keys()
+        return tuple(requirement for ref, requirement in self._requires.items() if ref not in changed_refs)
 
     @property
     def entries(self) -> tuple[EntryDraft, ...]:
@@ -250,26 +250,32 @@ async def read_slots(
     store: Store, space: SpaceId, record: SpaceRecord, keys: Iterable[SlotKey], /
 ) -> dict[DocumentRef, StoredSlot]:
     """Return the slots of `keys` by their refs; one that is not stored has no facts."""
-    places: dict[DocumentRef, list[SlotKey]] = {}
+    keys_by_ref: dict[DocumentRef, list[SlotKey]] = {}
     for key in keys:
-        places.setdefault(slot_ref(record, key), []).append(key)
-    earlier = {
-        ref: [DocumentRef(facts.SLOTS, tag) for key in same for tag in record.earlier_slot_tags(*key)]
-        for ref, same in places.items()
+        keys_by_ref.setdefault(slot_ref(record, key), []).append(key)
+    earlier_refs = {
+        ref: [DocumentRef(facts.SLOTS, tag) for key in same_place_keys for tag in record.earlier_slot_tags(*key)]
+        for ref, same_place_keys in keys_by_ref.items()
     }
-    documents = await documents_at(store, space, (one for ref in places for one in (ref, *earlier[ref])))
+    documents = await documents_at(
+        store, space, (slot_place for ref in keys_by_ref for slot_place in (ref, *earlier_refs[ref]))
+    )
     slots: dict[DocumentRef, StoredSlot] = {}
-    for ref, (key, *_) in places.items():
-        slot_documents = {one: documents[one] for one in (ref, *earlier[ref]) if one in documents}
-        stored = [FactSlot.from_bytes(document.body) for document in slot_documents.values()]
-        names = [name for slot in stored for name in slot.facts]
+    for ref, (key, *_) in keys_by_ref.items():
+        slot_documents = {
+            slot_place: documents[slot_place] for slot_place in (ref, *earlier_refs[ref]) if slot_place in documents
+        }
+        stored_slots = [FactSlot.from_bytes(document.body) for document in slot_documents.values()]
+        fact_ids = [name for slot in stored_slots for name in slot.facts]
         slots[ref] = StoredSlot(
-            key=key._replace(topic=stored[0].topic) if stored else key,
+            key=key._replace(topic=stored_slots[0].topic) if stored_slots else key,
             ref=ref,
             # An id begins with its time, so separate lists can be merged in order.
-            facts=tuple(names if len(stored) < 2 else sorted(names)),
+            facts=tuple(fact_ids if len(stored_slots) < 2 else sorted(fact_ids)),
             revision=slot_documents[ref].revision if ref in slot_documents else 0,
-            earlier={one: document.revision for one, document in slot_documents.items() if one != ref},
+            earlier={
+                slot_place: document.revision for slot_place, document in slot_documents.items() if slot_place != ref
+            },
         )
     return slots
 
@@ -288,5 +294,5 @@ async def versions_of(store: Store, space: SpaceId, slot: StoredSlot, /) -> list
 
 def remaining_of(versions: Iterable[Fact], /, *, without: Collection[str]) -> tuple[str, ...]:
     """Return the ids of other versions that are still believed for some time, as many as one request can name."""
-    ids = [fact.id for fact in versions if fact.is_believed and fact.id not in without]
-    return tuple(ids[-limits.WRITES_PER_REQUEST :])
+    believed_ids = [fact.id for fact in versions if fact.is_believed and fact.id not in without]
+    return tuple(believed_ids[-limits.WRITES_PER_REQUEST :])

@@ -65,30 +65,34 @@ def _read_numbers(stream: BytesIO, form: str) -> tuple[Any, ...]:
 def read_packed(data: bytes, /) -> PackedFile:
     """Return the contents of the file, whose digest is checked first: other bytes have no defined result."""
     stream = BytesIO(data)
-    _, _, width, layers, heads, inner, _, _, _ = _read_numbers(stream, "4s8I")
-    epsilon, _, count, start, end, _, unknown, length = _read_numbers(stream, "f6IQ")
-    ends = _read_numbers(stream, f"{count + 1}I")
-    scores = _read_numbers(stream, f"{count}f")
-    text = stream.read(length)
+    _, _, width, layer_count, head_count, inner_width, _, _, _ = _read_numbers(stream, "4s8I")
+    epsilon, _, piece_count, start_id, end_id, _, unknown_id, text_bytes = _read_numbers(stream, "f6IQ")
+    piece_ends = _read_numbers(stream, f"{piece_count + 1}I")
+    scores = _read_numbers(stream, f"{piece_count}f")
+    text = stream.read(text_bytes)
     characters: dict[int, str] = {}
     for _ in range(_read_numbers(stream, "2I")[0]):
-        code, size = _read_numbers(stream, "IB")
-        characters[code] = "".join(map(chr, _read_numbers(stream, f"{size}I")))
+        character_code, character_count = _read_numbers(stream, "IB")
+        characters[character_code] = "".join(map(chr, _read_numbers(stream, f"{character_count}I")))
     weights: dict[str, NDArray[np.float32] | PackedWeight] = {}
     for _ in range(_read_numbers(stream, "I")[0]):
-        owner, part, *kind = stream.read(_read_numbers(stream, "H")[0]).decode().split(".")
-        is_packed, numbers, place, _ = _read_numbers(stream, "BIQQ")
-        of = "embeddings" if owner == "emb" else f"encoder.layer.{owner[1:]}"
-        name = f"{of}.{_PARTS[part]}.{'bias' if kind == ['b'] else 'weight'}"
+        layer_name, part_name, *suffix = stream.read(_read_numbers(stream, "H")[0]).decode().split(".")
+        is_packed, number_count, byte_offset, _ = _read_numbers(stream, "BIQQ")
+        tensor_prefix = "embeddings" if layer_name == "emb" else f"encoder.layer.{layer_name[1:]}"
+        name = f"{tensor_prefix}.{_PARTS[part_name]}.{'bias' if suffix == ['b'] else 'weight'}"
         if is_packed:
-            row = (inner if part == "fo" else width) // BLOCK
-            weights[name] = PackedWeight(np.frombuffer(data, BLOCKS, numbers // BLOCK, place).reshape(-1, row))
+            blocks_per_row = (inner_width if part_name == "fo" else width) // BLOCK
+            weights[name] = PackedWeight(
+                np.frombuffer(data, BLOCKS, number_count // BLOCK, byte_offset).reshape(-1, blocks_per_row)
+            )
         else:
-            flat = np.frombuffer(data, "<f4", numbers, place)
-            weights[name] = flat.reshape(-1, width) if part in _TABLES else flat
-    shape = EncoderShape(hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers, layer_norm_eps=epsilon)
-    pieces = tuple(text[one:other].decode() for one, other in pairwise(ends))
-    return PackedFile(shape, pieces, scores, (start, end), unknown, characters, weights)
+            flat_weights = np.frombuffer(data, "<f4", number_count, byte_offset)
+            weights[name] = flat_weights.reshape(-1, width) if part_name in _TABLES else flat_weights
+    shape = EncoderShape(
+        hidden_size=width, num_attention_heads=head_count, num_hidden_layers=layer_count, layer_norm_eps=epsilon
+    )
+    pieces = tuple(text[piece_start:piece_end].decode() for piece_start, piece_end in pairwise(piece_ends))
+    return PackedFile(shape, pieces, scores, (start_id, end_id), unknown_id, characters, weights)
 
 
 class PieceTokenizer:
@@ -96,7 +100,7 @@ class PieceTokenizer:
 
     def __init__(self, file: PackedFile, /) -> None:
         self._scores = file.scores
-        self._ids = {piece: place for place, piece in enumerate(file.pieces) if piece not in _SPECIAL}
+        self._ids = {piece: piece_id for piece_id, piece in enumerate(file.pieces) if piece not in _SPECIAL}
         self._longest: dict[str, int] = {}
         for piece in self._ids:
             self._longest[piece[0]] = max(len(piece), self._longest.get(piece[0], 1))
@@ -105,28 +109,28 @@ class PieceTokenizer:
 
     def token_ids(self, text: str, /, *, most: int) -> list[int]:
         """Return the tokens of a text, at most `most` including its edge tokens."""
-        plain = unicodedata.normalize("NFC", text).translate(self._characters)
-        start, end = self._edges
-        ids = [start]
-        for word in plain.split():
-            ids += self._word_ids(_SPACE + word)
-            if len(ids) >= most:
+        normal_text = unicodedata.normalize("NFC", text).translate(self._characters)
+        start_id, end_id = self._edges
+        piece_ids = [start_id]
+        for word in normal_text.split():
+            piece_ids += self._word_ids(_SPACE + word)
+            if len(piece_ids) >= most:
                 break
-        return [*ids[: most - 1], end]
+        return [*piece_ids[: most - 1], end_id]
 
     def _word_ids(self, word: str) -> list[int]:
-        size = len(word)
-        best, last = [0.0] + [-math.inf] * size, [(0, self._unknown)] * (size + 1)
-        for start in range(size):
-            longest = min(self._longest.get(word[start], 1), size - start)
-            for end in range(start + 1, start + longest + 1):
+        position = len(word)
+        best_scores, last_steps = [0.0] + [-math.inf] * position, [(0, self._unknown)] * (position + 1)
+        for start in range(position):
+            longest_piece = min(self._longest.get(word[start], 1), position - start)
+            for end in range(start + 1, start + longest_piece + 1):
                 token = self._ids.get(word[start:end])
-                score = best[start] + (self._scores[token] if token is not None else self._unknown_score)
-                if score > best[end] and (token is not None or end == start + 1):
-                    best[end], last[end] = score, (start, self._unknown if token is None else token)
+                score = best_scores[start] + (self._scores[token] if token is not None else self._unknown_score)
+                if score > best_scores[end] and (token is not None or end == start + 1):
+                    best_scores[end], last_steps[end] = score, (start, self._unknown if token is None else token)
         ids: list[int] = []
-        while size:
-            size, token = last[size]
+        while position:
+            position, token = last_steps[position]
             # Neighbouring unknown characters are one unknown piece.
             if not ids or token != self._unknown or ids[-1] != token:
                 ids.append(token)
@@ -138,12 +142,12 @@ def packed_encoder(file: PackedFile, session: Any, /, *, max_tokens: int) -> Cal
     tokenizer, words_weight = PieceTokenizer(file), file.weights[WORDS]
     assert isinstance(words_weight, PackedWeight)
     # A copy, so that the rest of the file is not kept in memory.
-    table = words_weight.blocks.copy()
+    word_table = words_weight.blocks.copy()
 
     def encode(text: str) -> list[float]:
-        ids = tokenizer.token_ids(text, most=max_tokens)
-        words = PackedWeight(table[ids]).rows()[None]
-        (pooled,) = session.run(None, {"words": words, "mask": np.ones((1, len(ids)), np.int64)})
+        piece_ids = tokenizer.token_ids(text, most=max_tokens)
+        word_vectors = PackedWeight(word_table[piece_ids]).rows()[None]
+        (pooled,) = session.run(None, {"words": word_vectors, "mask": np.ones((1, len(piece_ids)), np.int64)})
         return pooled[0].tolist()
 
     return encode

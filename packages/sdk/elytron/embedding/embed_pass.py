@@ -66,7 +66,7 @@ async def embed_some(
 
     Raises ModelUnavailable if the embedder fails, ModelRefused if it returns no vectors; committed vectors stay.
     """
-    race = LostRaces()
+    lost_races = LostRaces()
     while progress.embedded < texts:
         record = await ctx.spaces.find(space)
         if record is None:
@@ -76,8 +76,8 @@ async def embed_some(
         stored_dimensions = index.dimensions_of(tag)
         if stored_dimensions not in {None, embedder.info.dimensions}:
             info = embedder.info
-            stored = f"those stored under its name have {stored_dimensions}"
-            reason = f"{info.model!r} returns {info.dimensions} dimensions, but {stored}"
+            stored_description = f"those stored under its name have {stored_dimensions}"
+            reason = f"{info.model!r} returns {info.dimensions} dimensions, but {stored_description}"
             raise ModelRefused(f"{reason}: give it another name and switch to it")
         limit = min(DOCUMENTS_AT_ONCE, texts - progress.embedded)
         refs = index.unembedded_refs(tag, limit=limit, skip=ctx.encoders.refused(space, tag))
@@ -87,7 +87,7 @@ async def embed_some(
             await _EmbedStep(ctx, space, record, embedder, tag).take(refs, progress)
         except Conflict as conflict:
             ctx.spaces.forget(space)
-            await race.lost(conflict)
+            await lost_races.lost(conflict)
     else:
         # The budget is used up, and something may be left.
         return
@@ -109,32 +109,34 @@ class _EmbedStep:
 
     async def take(self, refs: Sequence[DocumentRef], progress: EmbedProgress) -> None:
         """Embed the documents at `refs` and commit their vectors."""
-        places = [vectors_ref(ref, self.tag) for ref in refs]
-        *store_documents, choice_document = await self.ctx.store.get(self.space, [*refs, *places, CHOICE])
-        documents, vector_documents = store_documents[: len(refs)], store_documents[len(refs) :]
+        vector_refs = [vectors_ref(ref, self.tag) for ref in refs]
+        *all_documents, choice_document = await self.ctx.store.get(self.space, [*refs, *vector_refs, CHOICE])
+        documents, vector_documents = all_documents[: len(refs)], all_documents[len(refs) :]
         texts_by_ref = {
             ref: _document_texts(document)
             for ref, document in zip(refs, documents, strict=True)
             if document is not None
         }
-        former = {
+        former_sets = {
             ref: VectorSet.from_bytes(document.body)
             for ref, document in zip(refs, vector_documents, strict=True)
             if document is not None
         }
-        stored_vectors = {ref: former[ref].vectors if ref in former else {} for ref in refs}
-        missing = {
-            check: text
+        stored_vectors = {ref: former_sets[ref].vectors if ref in former_sets else {} for ref in refs}
+        missing_texts = {
+            digest: text
             for ref, texts in texts_by_ref.items()
-            for check, text in texts.items()
-            if check not in stored_vectors[ref]
+            for digest, text in texts.items()
+            if digest not in stored_vectors[ref]
         }
-        pieces = _passage_pieces(documents, missing, self.embedder.info.passages)
-        fresh = await self._embedded(missing | {check: text for texts in pieces.values() for check, text in texts})
-        for ref, document, place in zip(refs, documents, vector_documents, strict=True):
+        pieces_by_text = _passage_pieces(documents, missing_texts, self.embedder.info.passages)
+        new_vectors = await self._embedded(
+            missing_texts | {digest: text for texts in pieces_by_text.values() for digest, text in texts}
+        )
+        for ref, document, vector_document in zip(refs, documents, vector_documents, strict=True):
             texts = texts_by_ref.get(ref)
-            vectors = {check: stored_vectors[ref].get(check) or fresh.get(check) for check in texts or ()}
-            text_vectors = {check: numbers for check, numbers in vectors.items() if numbers is not None}
+            vectors = {digest: stored_vectors[ref].get(digest) or new_vectors.get(digest) for digest in texts or ()}
+            text_vectors = {digest: vector for digest, vector in vectors.items() if vector is not None}
             if document is None or not vectors or len(text_vectors) < len(vectors):
                 self.ctx.encoders.refuse(self.space, self.tag, ref)
                 progress.refused += 1
@@ -142,40 +144,44 @@ class _EmbedStep:
                 if document is None or text_vectors.keys() <= stored_vectors[ref].keys():
                     continue
             info = self.embedder.info
-            former_passages = former[ref].passages if ref in former else {}
-            read = {
-                check: tuple(fresh[piece] for piece, _ in pieces.get(check, ()) if piece in fresh)
-                or former_passages.get(check, ())
-                for check in text_vectors
+            former_passages = former_sets[ref].passages if ref in former_sets else {}
+            passage_vectors = {
+                digest: tuple(new_vectors[piece] for piece, _ in pieces_by_text.get(digest, ()) if piece in new_vectors)
+                or former_passages.get(digest, ())
+                for digest in text_vectors
             }
-            passages = {check: numbers for check, numbers in read.items() if numbers}
-            value = VectorSet(model=info.model, dimensions=info.dimensions, vectors=text_vectors, passages=passages)
-            revision = place.revision if place is not None else 0
+            passages = {digest: vector for digest, vector in passage_vectors.items() if vector}
+            vector_set = VectorSet(
+                model=info.model, dimensions=info.dimensions, vectors=text_vectors, passages=passages
+            )
+            revision = vector_document.revision if vector_document is not None else 0
             # Rejected if the text has changed since it was read: the vectors would be of the old one.
-            self.new_vectors[ref] = (value, revision, RequireRevision(ref, document.revision))
+            self.new_vectors[ref] = (vector_set, revision, RequireRevision(ref, document.revision))
         if self.new_vectors:
             progress.sequence = await self._commit(choice_document)
-        progress.embedded += len(missing.keys() & fresh.keys())
-        progress.reused += sum(fresh.keys().isdisjoint(value.vectors) for value, _, _ in self.new_vectors.values())
+        progress.embedded += len(missing_texts.keys() & new_vectors.keys())
+        progress.reused += sum(
+            new_vectors.keys().isdisjoint(vector_set.vectors) for vector_set, _, _ in self.new_vectors.values()
+        )
 
     async def _embedded(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Return the vectors of `texts` by check; if a batch is refused, those of its texts that are accepted one by
         one."""
         vectors: dict[str, str] = {}
-        checks = list(texts)
-        for start in range(0, len(checks), limits.EMBED_BATCH_TEXTS):
-            batch = checks[start : start + limits.EMBED_BATCH_TEXTS]
+        digests = list(texts)
+        for start in range(0, len(digests), limits.EMBED_BATCH_TEXTS):
+            batch = digests[start : start + limits.EMBED_BATCH_TEXTS]
             try:
-                vectors |= await self._embed({check: texts[check] for check in batch})
+                vectors |= await self._embed({digest: texts[digest] for digest in batch})
             except ModelRefused:
-                refused = 0
-                for check in batch:
+                refused_count = 0
+                for digest in batch:
                     try:
-                        vectors |= await self._embed({check: texts[check]})
+                        vectors |= await self._embed({digest: texts[digest]})
                     except ModelRefused:
-                        refused += 1
+                        refused_count += 1
                 # If every text is refused, the fault is the embedder's and not a text's.
-                if refused == len(batch) > 1:
+                if refused_count == len(batch) > 1:
                     raise
         return vectors
 
@@ -197,11 +203,11 @@ class _EmbedStep:
         for ref, (value, revision, _) in self.new_vectors.items():
             put(vectors_ref(ref, self.tag), value, revision, JournalAction.MAINTENANCE)
         if choice_document is None or _is_untried(choice_document, self.tag):
-            choice, revision = (
+            new_choice, revision = (
                 await choice_of(self.ctx, self.embedder, self.tag),
                 choice_document.revision if choice_document else 0,
             )
-            put(CHOICE, choice, revision, JournalAction.OPERATOR)
+            put(CHOICE, new_choice, revision, JournalAction.OPERATOR)
         requires = [RequireRevision(REF, 1), *(require for _, _, require in self.new_vectors.values())]
         return await commit_vectors(
             self.ctx, self.space, puts=puts, entries=entries, requires=requires, documents=documents
@@ -216,9 +222,9 @@ def _is_untried(choice_document: Document, tag: str) -> bool:
 
 async def choice_of(ctx: OperationContext, embedder: Embedder, tag: str, /) -> EmbeddingChoice:
     """Return the document that makes recall compare the vectors of `embedder`. Raises ModelUnavailable."""
-    info, reach = embedder.info, await reach_of(ctx.encoders, embedder)
+    info, model_reach = embedder.info, await reach_of(ctx.encoders, embedder)
     return EmbeddingChoice(
-        model=info.model, tag=tag, dimensions=info.dimensions, chosen_at=ctx.clock.now(), reach=reach
+        model=info.model, tag=tag, dimensions=info.dimensions, chosen_at=ctx.clock.now(), reach=model_reach
     )
 
 
@@ -234,48 +240,50 @@ async def commit_vectors(
 ) -> int:
     """Commit documents of vectors, feed them to the index, and return their last sequence. Raises Conflict."""
     batch = Batch(space=space, at=ctx.clock.now(), entries=tuple(entries), puts=tuple(puts), requires=tuple(requires))
-    committed = await ctx.store.commit(batch)
-    ctx.folds.feed(space, fed_commit(number_entries(batch, after=committed.first - 1), documents))
-    return committed.last
+    receipt = await ctx.store.commit(batch)
+    ctx.folds.feed(space, fed_commit(number_entries(batch, after=receipt.first - 1), documents))
+    return receipt.last
 
 
 async def drop_others(ctx: OperationContext, space: SpaceId, tag: str, /, *, limit: int) -> int:
     """Remove up to `limit` vector documents of models other than `tag`; return their number."""
-    dropped = 0
-    after = ""
-    while dropped < limit:
-        page = await ctx.store.scan(space, VECTORS, after=after, limit=limits.PAGE_MAX)
+    dropped_count = 0
+    last_key = ""
+    while dropped_count < limit:
+        page = await ctx.store.scan(space, VECTORS, after=last_key, limit=limits.PAGE_MAX)
         if not page:
             break
-        after = page[-1].ref.key
-        old = [document for document in page if not document.ref.key.endswith(f".{tag}")][: limit - dropped]
-        if old:
+        last_key = page[-1].ref.key
+        other_vectors = [document for document in page if not document.ref.key.endswith(f".{tag}")][
+            : limit - dropped_count
+        ]
+        if other_vectors:
             batch = Batch(
                 space=space,
                 at=ctx.clock.now(),
-                entries=tuple(EntryDraft(JournalAction.MAINTENANCE, document.ref) for document in old),
-                deletes=tuple(DeleteChange(document.ref, document.revision) for document in old),
+                entries=tuple(EntryDraft(JournalAction.MAINTENANCE, document.ref) for document in other_vectors),
+                deletes=tuple(DeleteChange(document.ref, document.revision) for document in other_vectors),
                 requires=(RequireRevision(REF, 1),),
             )
             await ctx.store.commit(batch)
-            dropped += len(old)
-    return dropped
+            dropped_count += len(other_vectors)
+    return dropped_count
 
 
 def _passage_pieces(
-    documents: Sequence[Document | None], missing: Mapping[str, str], most: int
+    documents: Sequence[Document | None], missing_texts: Mapping[str, str], passages_max: int
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return the passages to embed for each `missing` text, by its check: their checks, and their texts."""
-    pieces: dict[str, list[tuple[str, str]]] = {}
-    for document in documents if most else ():
-        room = EMBED_PASSAGES_OF_DOCUMENT
+    """Return the passages to embed for each of `missing_texts`, by its check: their checks, and their texts."""
+    pieces_by_text: dict[str, list[tuple[str, str]]] = {}
+    for document in documents if passages_max else ():
+        passages_left = EMBED_PASSAGES_OF_DOCUMENT
         for unit in units_of(document) if document is not None else ():
-            check = check_of(embedded_text(unit)) if unit.check else ""
-            if check in missing:
-                texts = embedded_passages(unit, min(most, room))
-                room -= len(texts)
-                pieces[check] = [(check_of(text), text) for text in texts]
-    return pieces
+            digest = check_of(embedded_text(unit)) if unit.check else ""
+            if digest in missing_texts:
+                texts = embedded_passages(unit, min(passages_max, passages_left))
+                passages_left -= len(texts)
+                pieces_by_text[digest] = [(check_of(text), text) for text in texts]
+    return pieces_by_text
 
 
 def _document_texts(document: Document) -> dict[str, str]:
@@ -304,36 +312,36 @@ _LEAST: Final = 2 / 3
 
 async def reach_of(encoders: RuntimeEncoders, embedder: Embedder, /) -> ModelReach:
     """Return which languages `embedder` reads, measured once per runtime. Raises ModelUnavailable."""
-    model = embedder.info.model
-    reach = encoders.reaches.get(model)
-    if reach is None:
-        reach = encoders.reaches[model] = await _try_languages(embedder)
-    return reach
+    model_name = embedder.info.model
+    model_reach = encoders.reaches.get(model_name)
+    if model_reach is None:
+        model_reach = encoders.reaches[model_name] = await _try_languages(embedder)
+    return model_reach
 
 
 async def _try_languages(embedder: Embedder) -> ModelReach:
     """Return which languages `embedder` reads; many if it refuses the sample texts. Raises ModelUnavailable."""
-    pairs: dict[str, list[list[str]]] = json.loads(
+    pairs_by_language: dict[str, list[list[str]]] = json.loads(
         files("elytron.embedding").joinpath("language_pairs.json").read_text("utf-8")
     )
-    every = [pair for language_pairs in pairs.values() for pair in language_pairs]
+    all_pairs = [pair for language_pairs in pairs_by_language.values() for pair in language_pairs]
     try:
-        memories = await embed_texts(embedder, [memory for memory, _ in every])
-        questions = await embed_texts(embedder, [question for _, question in every], as_queries=True)
+        memories = await embed_texts(embedder, [memory for memory, _ in all_pairs])
+        questions = await embed_texts(embedder, [question for _, question in all_pairs], as_queries=True)
     except ModelRefused:
         return ModelReach.MANY
     match_count, start = 0, 0
-    for language_pairs in pairs.values():
+    for language_pairs in pairs_by_language.values():
         end = start + len(language_pairs)
-        likeness = [
+        similarities = [
             [_cosine_likeness(question_vector, memory_vector) for memory_vector in memories[start:end]]
             for question_vector in questions[start:end]
         ]
-        match_count += sum(row.index(max(row)) == place for place, row in enumerate(likeness))
+        match_count += sum(row.index(max(row)) == position for position, row in enumerate(similarities))
         start = end
-    return ModelReach.MANY if match_count >= _LEAST * len(every) else ModelReach.ENGLISH
+    return ModelReach.MANY if match_count >= _LEAST * len(all_pairs) else ModelReach.ENGLISH
 
 
-def _cosine_likeness(one: Sequence[float], other: Sequence[float]) -> float:
-    lengths = math.hypot(*one) * math.hypot(*other)
-    return math.fsum(map(mul, one, other)) / lengths if lengths else 0.0
+def _cosine_likeness(left: Sequence[float], right: Sequence[float]) -> float:
+    length_product = math.hypot(*left) * math.hypot(*right)
+    return math.fsum(map(mul, left, right)) / length_product if length_product else 0.0

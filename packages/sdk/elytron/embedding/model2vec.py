@@ -39,23 +39,23 @@ _HEADER_BYTES: Final = 1024 * 1024
 
 def read_safetensors(data: bytes, /) -> Tensors:
     """Return the tensors in `data` by name, except those of a type that NumPy lacks. Raises UnreadableFile."""
-    bad = UnreadableFile(name=WEIGHTS, problem="is not a complete safetensors file")
-    size = int.from_bytes(data[:_HEAD], "little")
-    if len(data) < _HEAD or size > min(_HEADER_BYTES, len(data) - _HEAD):
-        raise bad
-    body = memoryview(data)[_HEAD + size :]
+    unreadable_weights = UnreadableFile(name=WEIGHTS, problem="is not a complete safetensors file")
+    header_bytes = int.from_bytes(data[:_HEAD], "little")
+    if len(data) < _HEAD or header_bytes > min(_HEADER_BYTES, len(data) - _HEAD):
+        raise unreadable_weights
+    tensor_bytes = memoryview(data)[_HEAD + header_bytes :]
     tensors: Tensors = {}
     try:
-        for name, header in json.loads(data[_HEAD : _HEAD + size]).items():
+        for name, header in json.loads(data[_HEAD : _HEAD + header_bytes]).items():
             if name != "__metadata__" and header["dtype"] in _TYPES:
                 start, end = header["data_offsets"]
                 shape = tuple(header["shape"])
                 # A slice with wrong ends would only be shorter, without an error.
-                if not 0 <= start <= end <= len(body) or any(length < 0 for length in shape):
-                    raise bad
-                tensors[name] = np.frombuffer(body[start:end], _TYPES[header["dtype"]]).reshape(shape)
+                if not 0 <= start <= end <= len(tensor_bytes) or any(axis_length < 0 for axis_length in shape):
+                    raise unreadable_weights
+                tensors[name] = np.frombuffer(tensor_bytes[start:end], _TYPES[header["dtype"]]).reshape(shape)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise bad from None
+        raise unreadable_weights from None
     return tensors
 
 
@@ -98,9 +98,9 @@ class Model2VecEmbedder(FileEmbedder["TokenTable"]):
 
     def _encode(self, model: "TokenTable", texts: Sequence[str]) -> list[list[float]]:
         # A vector of length 0 cannot be compared, and a refused text would delay its whole document.
-        unknown = np.full(self._manifest.dimensions, self._manifest.dimensions**-0.5, np.float32)
+        unknown_vector = np.full(self._manifest.dimensions, self._manifest.dimensions**-0.5, np.float32)
         vectors = (model.vector(text) for text in texts)
-        return [(vector if vector.any() else unknown).tolist() for vector in vectors]
+        return [(vector if vector.any() else unknown_vector).tolist() for vector in vectors]
 
     def _open(self) -> "TokenTable":
         return _token_table(*(read_part(self._folder, name, self._manifest) for name in PARTS))
@@ -121,14 +121,14 @@ def manifest_of(folder: Path, /) -> ModelManifest:
     """
     if (folder / MANIFEST).is_file():
         return read_manifest(folder)
-    data = [_folder_file(folder, name) for name in PARTS]
-    files = {name: hashlib.sha256(part).hexdigest() for name, part in zip(PARTS, data, strict=True)}
-    whole = hashlib.sha256("".join(files.values()).encode()).hexdigest()
-    tokens = _read_config(data[2]).max_length or limits.EMBED_TEXT_CHARS
+    file_contents = [_folder_file(folder, name) for name in PARTS]
+    files = {name: hashlib.sha256(content).hexdigest() for name, content in zip(PARTS, file_contents, strict=True)}
+    files_digest = hashlib.sha256("".join(files.values()).encode()).hexdigest()
+    token_limit = _read_config(file_contents[2]).max_length or limits.EMBED_TEXT_CHARS
     return ModelManifest(
-        model=f"model2vec-{whole[:16]}",
-        dimensions=_tensor_rows(read_safetensors(data[0])).shape[1],
-        max_tokens=min(tokens, limits.EMBED_TEXT_CHARS),
+        model=f"model2vec-{files_digest[:16]}",
+        dimensions=_tensor_rows(read_safetensors(file_contents[0])).shape[1],
+        max_tokens=min(token_limit, limits.EMBED_TEXT_CHARS),
         files=files,
         made_from="a Model2Vec folder",
     )
@@ -148,16 +148,16 @@ class TokenTable:
 
     def vector(self, text: str) -> Floats:
         """Return the mean vector of a text's known tokens; all 0 if it has none."""
-        encoded = self.tokenizer.encode(text[: self.chars], add_special_tokens=False)
-        ids = np.array([token for token in encoded.ids if token != self.unknown], np.intp)
-        if not len(ids):
+        encoding = self.tokenizer.encode(text[: self.chars], add_special_tokens=False)
+        token_ids = np.array([token for token in encoding.ids if token != self.unknown], np.intp)
+        if not len(token_ids):
             return np.zeros(self.rows.shape[1:], np.float32)
-        token_rows = self.rows[ids if self.mapping is None else self.mapping[ids]]
+        token_rows = self.rows[token_ids if self.mapping is None else self.mapping[token_ids]]
         if self.weights is not None:
-            token_rows = token_rows * self.weights[ids][:, None]
-        mean = np.asarray(np.add.reduce(token_rows, axis=0, dtype=np.float64) / len(ids), np.float64)
-        length = float(np.linalg.norm(mean)) if self.is_normal else 1.0
-        return (mean / (length or 1.0)).astype(np.float32)
+            token_rows = token_rows * self.weights[token_ids][:, None]
+        mean_vector = np.asarray(np.add.reduce(token_rows, axis=0, dtype=np.float64) / len(token_ids), np.float64)
+        vector_length = float(np.linalg.norm(mean_vector)) if self.is_normal else 1.0
+        return (mean_vector / (vector_length or 1.0)).astype(np.float32)
 
 
 def _token_table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
@@ -166,27 +166,33 @@ def _token_table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
     tensors, table_config = read_safetensors(weights), _read_config(config)
     try:
         tokenizer = tokenizers.Tokenizer.from_buffer(tokens)
-        unknown = _unknown_token(tokenizer, tokens)
+        unknown_id = _unknown_token(tokenizer, tokens)
     except (ValueError, KeyError):
         raise UnreadableFile(name=TOKENIZER, problem="is not a tokenizer") from None
     vocabulary: dict[str, int] = tokenizer.get_vocab()
-    rows, many = _tensor_rows(tensors), max(vocabulary.values(), default=-1) + 1
-    mapping, worths = tensors.get("mapping"), tensors.get("weights")
-    if mapping is not None and (
-        mapping.shape != (many,) or mapping.dtype.kind != "i" or not ((mapping >= 0) & (mapping < len(rows))).all()
+    token_rows, token_count = _tensor_rows(tensors), max(vocabulary.values(), default=-1) + 1
+    row_by_token, token_weights = tensors.get("mapping"), tensors.get("weights")
+    if row_by_token is not None and (
+        row_by_token.shape != (token_count,)
+        or row_by_token.dtype.kind != "i"
+        or not ((row_by_token >= 0) & (row_by_token < len(token_rows))).all()
     ):
         raise UnreadableFile(name=WEIGHTS, problem="maps tokens to rows that are not in its table")
-    if (mapping is None and len(rows) != many) or (worths is not None and worths.shape != (many,)):
-        raise UnreadableFile(name=WEIGHTS, problem=f"does not match the {many} tokens of {TOKENIZER}")
+    if (row_by_token is None and len(token_rows) != token_count) or (
+        token_weights is not None and token_weights.shape != (token_count,)
+    ):
+        raise UnreadableFile(name=WEIGHTS, problem=f"does not match the {token_count} tokens of {TOKENIZER}")
     # The file may have been saved with either enabled.
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    chars = None
+    text_chars = None
     if table_config.max_length is not None:
         tokenizer.enable_truncation(table_config.max_length)
         # Cut before tokenising, as Model2Vec does, whose vectors these must equal.
-        chars = table_config.max_length * int(np.median([len(token) for token in vocabulary]))
-    return TokenTable(tokenizer, rows, worths, mapping, unknown, chars, table_config.normalize)
+        text_chars = table_config.max_length * int(np.median([len(token) for token in vocabulary]))
+    return TokenTable(
+        tokenizer, token_rows, token_weights, row_by_token, unknown_id, text_chars, table_config.normalize
+    )
 
 
 def _unknown_token(tokenizer: Any, tokens: bytes) -> int | None:
@@ -207,9 +213,9 @@ def _tensor_rows(tensors: Tensors) -> NDArray[Any]:
     return rows
 
 
-def _read_config(data: bytes) -> TableConfig:
+def _read_config(config_bytes: bytes) -> TableConfig:
     try:
-        fields = json.loads(data)
+        fields = json.loads(config_bytes)
         return TableConfig(**{name: fields[name] for name in TableConfig.model_fields if name in fields})
     except (ValueError, TypeError, RecursionError, ValidationError):
         raise UnreadableFile(name=CONFIG, problem="does not describe how the vector of a text is computed") from None

@@ -128,12 +128,12 @@ def models_folder() -> Path:
 def read_manifest(folder: Path, /) -> ModelManifest:
     """Return the manifest of the model in `folder`. Raises UnreadableFile if there is none."""
     try:
-        data = (folder / MANIFEST).read_bytes()
+        manifest_bytes = (folder / MANIFEST).read_bytes()
     except OSError:
         problem = "is missing: the folder contains no model or Model2Vec files; create one with `elytron model add`"
         raise UnreadableFile(name=MANIFEST, problem=problem) from None
     try:
-        return ModelManifest.from_bytes(data)
+        return ModelManifest.from_bytes(manifest_bytes)
     except InvalidInput as error:
         raise UnreadableFile(name=MANIFEST, problem=f"is not a valid model manifest: {error.message}") from None
 
@@ -141,19 +141,19 @@ def read_manifest(folder: Path, /) -> ModelManifest:
 def read_part(folder: Path, name: str, manifest: ModelManifest, /) -> bytes:
     """Return a file of the folder. Raises UnreadableFile if it is not the one that the manifest names."""
     try:
-        data = (folder / name).read_bytes()
+        file_bytes = (folder / name).read_bytes()
     except OSError as error:
         raise UnreadableFile.unopened(name, error) from None
-    if hashlib.sha256(data).hexdigest() != manifest.files.get(name):
+    if hashlib.sha256(file_bytes).hexdigest() != manifest.files.get(name):
         raise UnreadableFile(name=name, problem=f"does not match {MANIFEST}: add the model again")
-    return data
+    return file_bytes
 
 
 def require_packages(*packages: str, purpose: str, extra: str = "local") -> None:
     """Raise MissingExtra, naming them, if `packages` of `extra` are not installed."""
-    missing = tuple(package for package in packages if find_spec(package) is None)
-    if missing:
-        raise MissingExtra(extra=extra, purpose=purpose, packages=missing)
+    missing_packages = tuple(package for package in packages if find_spec(package) is None)
+    if missing_packages:
+        raise MissingExtra(extra=extra, purpose=purpose, packages=missing_packages)
 
 
 def model_folder(name: str, /, *, models: Path | None = None) -> Path:
@@ -172,8 +172,8 @@ def installed_model(name: str, /, *, models: Path | None = None) -> InstalledMod
     try:
         folder = model_folder(name, models=models)
         manifest = read_manifest(folder)
-        for part in manifest.files:
-            read_part(folder, part, manifest)
+        for file_name in manifest.files:
+            read_part(folder, file_name, manifest)
     except (NotFound, UnreadableFile):
         return None
     return _kept_model(folder, manifest)
@@ -181,10 +181,10 @@ def installed_model(name: str, /, *, models: Path | None = None) -> InstalledMod
 
 def kept_models(*, models: Path | None = None) -> tuple[InstalledModel, ...]:
     """Return the local models, by name."""
-    home = models or models_folder()
-    if not home.is_dir():
+    models_home = models or models_folder()
+    if not models_home.is_dir():
         return ()
-    folders = [folder for folder in sorted(home.iterdir()) if (folder / MANIFEST).is_file()]
+    folders = [folder for folder in sorted(models_home.iterdir()) if (folder / MANIFEST).is_file()]
     return tuple(_kept_model(folder, read_manifest(folder)) for folder in folders)
 
 

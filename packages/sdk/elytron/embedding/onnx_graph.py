@@ -39,8 +39,8 @@ class PackedWeight:
 
     def nibbles(self) -> NDArray[np.uint8]:
         """Return the weights by row, block and position: 0 to 15, where 8 stands for 0."""
-        halves: NDArray[np.uint8] = self.blocks["halves"]
-        return np.concatenate((halves & np.uint8(15), halves >> np.uint8(4)), axis=-1)
+        packed_halves: NDArray[np.uint8] = self.blocks["halves"]
+        return np.concatenate((packed_halves & np.uint8(15), packed_halves >> np.uint8(4)), axis=-1)
 
     def scales(self) -> NDArray[np.float32]:
         """Return the scale factor of each block's weights."""
@@ -48,8 +48,8 @@ class PackedWeight:
 
     def rows(self) -> NDArray[np.float32]:
         """Return the matrix itself."""
-        numbers = (self.nibbles().astype(np.float32) - 8.0) * self.scales()[..., None]
-        return numbers.reshape(len(numbers), -1)
+        scaled_numbers = (self.nibbles().astype(np.float32) - 8.0) * self.scales()[..., None]
+        return scaled_numbers.reshape(len(scaled_numbers), -1)
 
 
 Weights = Mapping[str, NDArray[np.float32] | PackedWeight]
@@ -99,12 +99,14 @@ def convert_encoder(tensors: Tensors, shape: EncoderShape, target: Path, /) -> N
         problem = f"has no float32 weight {error.args[0]!r}"
         raise UnreadableFile(name=WEIGHTS, problem=problem) from None
     with tempfile.TemporaryDirectory() as folder:
-        whole = Path(folder) / "whole.onnx"
-        onnx.save(model, str(whole))
+        whole_graph_path = Path(folder) / "whole.onnx"
+        onnx.save(model, str(whole_graph_path))
         # It advises on the root logger to prepare the graph, which is already in its final form.
         logging.disable(logging.WARNING)
         try:
-            tools.quantize_dynamic(str(whole), str(target), weight_type=tools.QuantType.QInt8, per_channel=True)
+            tools.quantize_dynamic(
+                str(whole_graph_path), str(target), weight_type=tools.QuantType.QInt8, per_channel=True
+            )
         finally:
             logging.disable(logging.NOTSET)
 
@@ -136,20 +138,20 @@ class _OnnxGraph:
 
         helper = self._helper
         mask = self._op("Cast", "mask", to=TensorProto.FLOAT)
-        hidden = self._encoded(mask)
-        wide = self._op("Unsqueeze", mask, self._whole(2))
-        total = self._op("ReduceSum", self._op("Mul", hidden, wide), self._whole(1), keepdims=0)
-        count = self._op("ReduceSum", wide, self._whole(1), keepdims=0)
-        self._nodes.append(helper.make_node("Div", [total, count], ["pooled"]))
-        tensor, places, width = helper.make_tensor_value_info, ["texts", "tokens"], self._shape.hidden_size
-        first = tensor("ids", TensorProto.INT64, places)
+        hidden_states = self._encoded(mask)
+        widened_mask = self._op("Unsqueeze", mask, self._whole(2))
+        text_sums = self._op("ReduceSum", self._op("Mul", hidden_states, widened_mask), self._whole(1), keepdims=0)
+        token_count = self._op("ReduceSum", widened_mask, self._whole(1), keepdims=0)
+        self._nodes.append(helper.make_node("Div", [text_sums, token_count], ["pooled"]))
+        value_info, input_axes, width = helper.make_tensor_value_info, ["texts", "tokens"], self._shape.hidden_size
+        ids_input = value_info("ids", TensorProto.INT64, input_axes)
         if not self._has_words:
-            first = tensor("words", TensorProto.FLOAT, [*places, width])
+            ids_input = value_info("words", TensorProto.FLOAT, [*input_axes, width])
         graph = helper.make_graph(
             self._nodes,
             "encoder",
-            [first, tensor("mask", TensorProto.INT64, places)],
-            [tensor("pooled", TensorProto.FLOAT, ["texts", width])],
+            [ids_input, value_info("mask", TensorProto.INT64, input_axes)],
+            [value_info("pooled", TensorProto.FLOAT, ["texts", width])],
             self._constants,
         )
         domains = [helper.make_opsetid("", OPSET), helper.make_opsetid(_MICROSOFT, 1)]
@@ -157,57 +159,64 @@ class _OnnxGraph:
 
     def _encoded(self, mask: str) -> str:
         """Add the embeddings and every layer; return the last one's output."""
-        words = self._op("Gather", self._constant(self._numbers(WORDS)), "ids", axis=0) if self._has_words else "words"
+        word_vectors = (
+            self._op("Gather", self._constant(self._numbers(WORDS)), "ids", axis=0) if self._has_words else "words"
+        )
         # A single text has only the first of the token types.
         kind = self._numbers("embeddings.token_type_embeddings.weight")[0]
-        places = self._numbers("embeddings.position_embeddings.weight") + kind
-        length = self._op("Shape", "mask", start=1, end=2)
-        place = self._op("Slice", self._constant(places), self._whole(0), length, self._whole(0))
-        hidden = self._norm(self._op("Add", words, place), "embeddings.LayerNorm")
-        absent = self._op("Sub", self._constant(np.array(1, np.float32)), mask)
-        bias = self._op("Mul", absent, self._constant(np.array(_MASKED, np.float32)))
+        position_table = self._numbers("embeddings.position_embeddings.weight") + kind
+        token_count = self._op("Shape", "mask", start=1, end=2)
+        position_rows = self._op("Slice", self._constant(position_table), self._whole(0), token_count, self._whole(0))
+        hidden_states = self._norm(self._op("Add", word_vectors, position_rows), "embeddings.LayerNorm")
+        absent_mask = self._op("Sub", self._constant(np.array(1, np.float32)), mask)
+        bias = self._op("Mul", absent_mask, self._constant(np.array(_MASKED, np.float32)))
         bias = self._op("Unsqueeze", bias, self._whole(1, 2))
-        for number in range(self._shape.num_hidden_layers):
-            hidden = self._layer(hidden, bias, f"encoder.layer.{number}")
-        return hidden
+        for layer_index in range(self._shape.num_hidden_layers):
+            hidden_states = self._layer(hidden_states, bias, f"encoder.layer.{layer_index}")
+        return hidden_states
 
-    def _layer(self, hidden: str, bias: str, name: str) -> str:
-        attended = self._op("Add", hidden, self._attention(hidden, bias, name))
-        hidden = self._norm(attended, f"{name}.attention.output.LayerNorm")
-        inner = self._op("Gelu", self._dense(hidden, f"{name}.intermediate.dense"))
-        outer = self._op("Add", hidden, self._dense(inner, f"{name}.output.dense"))
-        return self._norm(outer, f"{name}.output.LayerNorm")
+    def _layer(self, hidden_states: str, bias: str, name: str) -> str:
+        attention_output = self._op("Add", hidden_states, self._attention(hidden_states, bias, name))
+        hidden_states = self._norm(attention_output, f"{name}.attention.output.LayerNorm")
+        activation = self._op("Gelu", self._dense(hidden_states, f"{name}.intermediate.dense"))
+        layer_output = self._op("Add", hidden_states, self._dense(activation, f"{name}.output.dense"))
+        return self._norm(layer_output, f"{name}.output.LayerNorm")
 
-    def _attention(self, hidden: str, bias: str, name: str) -> str:
+    def _attention(self, hidden_states: str, bias: str, name: str) -> str:
         heads = self._shape.num_attention_heads
         width = self._shape.hidden_size // heads
-        split, joined = self._whole(0, 0, heads, width), self._whole(0, 0, self._shape.hidden_size)
+        split_shape, joined_shape = self._whole(0, 0, heads, width), self._whole(0, 0, self._shape.hidden_size)
         turns = (("query", [0, 2, 1, 3]), ("key", [0, 2, 3, 1]), ("value", [0, 2, 1, 3]))
-        parts = (
-            (self._op("Reshape", self._dense(hidden, f"{name}.attention.self.{part}"), split), turn)
-            for part, turn in turns
+        projections = (
+            (
+                self._op(
+                    "Reshape", self._dense(hidden_states, f"{name}.attention.self.{projection_name}"), split_shape
+                ),
+                turn,
+            )
+            for projection_name, turn in turns
         )
-        query, key, value = (self._op("Transpose", part, perm=turn) for part, turn in parts)
-        scale = self._constant(np.array(1 / math.sqrt(width), np.float32))
-        scores = self._op("Add", self._op("Mul", self._op("MatMul", query, key), scale), bias)
-        mixed = self._op("MatMul", self._op("Softmax", scores, axis=-1), value)
-        mixed = self._op("Reshape", self._op("Transpose", mixed, perm=[0, 2, 1, 3]), joined)
-        return self._dense(mixed, f"{name}.attention.output.dense")
+        query, key, value = (self._op("Transpose", projection_name, perm=turn) for projection_name, turn in projections)
+        score_scale = self._constant(np.array(1 / math.sqrt(width), np.float32))
+        scores = self._op("Add", self._op("Mul", self._op("MatMul", query, key), score_scale), bias)
+        mixed_values = self._op("MatMul", self._op("Softmax", scores, axis=-1), value)
+        mixed_values = self._op("Reshape", self._op("Transpose", mixed_values, perm=[0, 2, 1, 3]), joined_shape)
+        return self._dense(mixed_values, f"{name}.attention.output.dense")
 
     def _dense(self, operand: str, name: str) -> str:
         weight, bias = self._weights[f"{name}.weight"], self._constant(self._numbers(f"{name}.bias"))
         if not isinstance(weight, PackedWeight):
             return self._op("Add", self._op("MatMul", operand, self._constant(np.ascontiguousarray(weight.T))), bias)
         nibbles = weight.nibbles()
-        outputs, blocks, _ = nibbles.shape
-        pairs = nibbles[..., 0::2] | nibbles[..., 1::2] << 4
+        output_count, block_count, _ = nibbles.shape
+        packed_pairs = nibbles[..., 0::2] | nibbles[..., 1::2] << 4
         # Level 4 multiplies whole numbers of eight bits, as the weights were measured: two to three times as fast.
-        kind = {"K": blocks * BLOCK, "N": outputs, "bits": 4, "block_size": BLOCK, "accuracy_level": 4}
-        inputs = (operand, self._constant(pairs), self._constant(weight.scales()))
+        kind = {"K": block_count * BLOCK, "N": output_count, "bits": 4, "block_size": BLOCK, "accuracy_level": 4}
+        inputs = (operand, self._constant(packed_pairs), self._constant(weight.scales()))
         return self._op("Add", self._op("MatMulNBits", *inputs, domain=_MICROSOFT, **kind), bias)
 
     def _norm(self, operand: str, name: str) -> str:
-        weight, bias = (self._constant(self._numbers(f"{name}.{part}")) for part in ("weight", "bias"))
+        weight, bias = (self._constant(self._numbers(f"{name}.{parameter}")) for parameter in ("weight", "bias"))
         return self._op("LayerNormalization", operand, weight, bias, axis=-1, epsilon=self._shape.layer_norm_eps)
 
     def _numbers(self, name: str) -> NDArray[np.float32]:

@@ -40,14 +40,14 @@ async def copies_of(
             if memory.turn.host_id is not None:
                 namespace = copies_of_turn(memory.turn.host_id, memory.turn.conversation, memory.turn.channel)
                 # Earlier builds named a run only by its id.
-                prefixes |= {record.namespace_key(namespace[:parts]) for parts in (1, 2, 3)}
+                prefixes |= {record.namespace_key(namespace[:part_count]) for part_count in (1, 2, 3)}
     # Builds before the runtime had its own collection stored copies in the host's.
-    copies = [
+    copy_documents = [
         document
         for collection in (RUNTIME_RECORDS, RECORDS)
         for document in (await documents_under(ctx.store, space, collection, prefixes) if prefixes else ())
     ]
-    return {document.ref: document.revision for document in copies}
+    return {document.ref: document.revision for document in copy_documents}
 
 
 async def every_copy(ctx: OperationContext, space: SpaceId, /) -> tuple[DocumentRef, ...]:
@@ -90,15 +90,15 @@ async def space_dependants(ctx: OperationContext, space: SpaceId, /) -> AsyncIte
     """Yield the memories of a space that may be based on others, in storage order."""
     async for document in store.scan_documents(ctx.store, space, FACTS):
         fact = Fact.from_bytes(document.body)
-        cited = frozenset(fact.citations)
-        yield DependantMemory(fact.id, document.ref, cited, is_hidden=not fact.is_believed, is_belief=True)
+        citations = frozenset(fact.citations)
+        yield DependantMemory(fact.id, document.ref, citations, is_hidden=not fact.is_believed, is_belief=True)
     async for document in store.scan_documents(ctx.store, space, skills.SKILLS):
         skill = skills.Skill.from_bytes(document.body)
-        cited = frozenset(skill.citations)
-        yield DependantMemory(skill.name, document.ref, cited, is_hidden=not skill.is_recallable, is_belief=True)
-    for collection, home in HOMES.items():
+        citations = frozenset(skill.citations)
+        yield DependantMemory(skill.name, document.ref, citations, is_hidden=not skill.is_recallable, is_belief=True)
+    for collection, plane_home in HOMES.items():
         async for document in store.scan_documents(ctx.store, space, collection):
-            value = home.kind.from_bytes(document.body)
-            tag = document.ref.key if home.is_of_all else None
-            cited = frozenset(citations_of(value))
-            yield DependantMemory(id_of(document.ref), document.ref, cited, tag, is_hidden=is_forgotten(value))
+            value = plane_home.kind.from_bytes(document.body)
+            tag = document.ref.key if plane_home.is_of_all else None
+            citations = frozenset(citations_of(value))
+            yield DependantMemory(id_of(document.ref), document.ref, citations, tag, is_hidden=is_forgotten(value))

@@ -22,23 +22,23 @@ from elytron_core.ports.store import (
 
 async def erasing_put(store: Store, space: SpaceId, places: Iterable[MemoryPlace], /) -> PutChange:
     """Return the change that adds the memories at `places` to the mark."""
-    marked, revision = await _read_mark(store, space)
-    body = UnfinishedErasure(memories=tuple(dict.fromkeys((*marked, *places)))).to_bytes()
+    marked_places, revision = await _read_mark(store, space)
+    body = UnfinishedErasure(memories=tuple(dict.fromkeys((*marked_places, *places)))).to_bytes()
     return PutChange(ERASING, body, revision)
 
 
 async def end_erasing(store: Store, space: SpaceId, places: Collection[MemoryPlace], /, *, at: Instant) -> None:
     """Commit that the memories at `places` are erased."""
-    race = LostRaces()
+    lost_races = LostRaces()
     while True:
-        marked, revision = await _read_mark(store, space)
+        marked_places, revision = await _read_mark(store, space)
         if not revision:
             return
         try:
-            remaining = tuple(place for place in marked if place not in places)
-            await _commit_mark(store, space, remaining, revision, at=at)
+            remaining_places = tuple(place for place in marked_places if place not in places)
+            await _commit_mark(store, space, remaining_places, revision, at=at)
         except Conflict as conflict:
-            await race.lost(conflict)
+            await lost_races.lost(conflict)
         else:
             return
 
@@ -65,8 +65,8 @@ async def _commit_mark(
     store: Store, space: SpaceId, places: tuple[MemoryPlace, ...], revision: int, /, *, at: Instant
 ) -> None:
     """Commit a mark with `places`, or remove it if there are no more."""
-    change = PutChange(ERASING, UnfinishedErasure(memories=places).to_bytes(), revision)
-    puts, deletes = ((change,), ()) if places else ((), (DeleteChange(ERASING, revision),))
+    mark_put = PutChange(ERASING, UnfinishedErasure(memories=places).to_bytes(), revision)
+    puts, deletes = ((mark_put,), ()) if places else ((), (DeleteChange(ERASING, revision),))
     entries = (EntryDraft(JournalAction.MAINTENANCE, REF),)
     await store.commit(Batch(space, at, entries, puts, deletes, (RequireRevision(REF, 1),), takes_back=True))
 

@@ -71,15 +71,17 @@ class SpaceErasures:
     whole_at: Instant | None = None
     memories: dict[ErasedItem, Instant] = field(default_factory=dict[ErasedItem, Instant])
 
-    def add(self, erased: ErasedItem, at: Instant, /) -> None:
-        self.memories[erased] = max(at, self.memories.get(erased, at))
+    def add(self, erased_item: ErasedItem, at: Instant, /) -> None:
+        self.memories[erased_item] = max(at, self.memories.get(erased_item, at))
 
     def by_plane(self) -> dict[RecallPlane, int]:
         """Count documents, and messages of turns that were not erased as a whole."""
-        counted = (
-            erased.ref for erased in self.memories if erased.part is None or ErasedItem(erased.ref) not in self.memories
+        counted_refs = (
+            erased_item.ref
+            for erased_item in self.memories
+            if erased_item.part is None or ErasedItem(erased_item.ref) not in self.memories
         )
-        return dict(Counter(PLANES[ref.collection] for ref in counted if ref.collection in PLANES))
+        return dict(Counter(PLANES[ref.collection] for ref in counted_refs if ref.collection in PLANES))
 
 
 class FileErasures:
@@ -124,18 +126,18 @@ def write_erasures(path: Path, erasures: FileErasures, /) -> None:
     lines = list(_erasure_lines(erasures))
     if len(lines) > ERASURES_LINES:
         raise LimitExceeded(what="lines in a file of erasures", limit=ERASURES_LINES, found=len(lines))
-    beside = ""
+    temporary_path = ""
     try:
-        number, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(number, "wb") as file:
+        file_descriptor, temporary_path = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(file_descriptor, "wb") as file:
             file.write(canonical_bytes(ErasuresHead(lines=len(lines))) + b"\n")
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
-        Path(beside).replace(path)
+        Path(temporary_path).replace(path)
     except (OSError, ValueError) as error:
-        if beside:
-            Path(beside).unlink(missing_ok=True)
+        if temporary_path:
+            Path(temporary_path).unlink(missing_ok=True)
         raise StoreUnavailable(f"cannot write {path.name!r}: name a file in your own folder") from error
 
 
@@ -153,28 +155,28 @@ def _erasure_lines(erasures: FileErasures) -> Iterator[bytes]:
 
 def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
     erasures = FileErasures()
-    current: SpaceErasures | None = None
-    count = -1
-    expected = 0
+    current_space: SpaceErasures | None = None
+    line_index = -1
+    expected_count = 0
     # One byte more than allowed reveals a longer line.
-    while data := file.readline(ERASURES_LINE_BYTES + 1):
-        count += 1
-        if count > ERASURES_LINES or not data.endswith(b"\n"):
+    while line_bytes := file.readline(ERASURES_LINE_BYTES + 1):
+        line_index += 1
+        if line_index > ERASURES_LINES or not line_bytes.endswith(b"\n"):
             raise UnreadableFile(name=name, problem="is not a file of erasures, or is truncated")
         try:
-            fields = strict_json.parse_json(data, limit=ERASURES_LINE_BYTES)
-            if count == 0:
-                expected = ErasuresHead.model_validate(fields).lines
+            fields = strict_json.parse_json(line_bytes, limit=ERASURES_LINE_BYTES)
+            if line_index == 0:
+                expected_count = ErasuresHead.model_validate(fields).lines
             elif isinstance(fields, dict) and "identity" in fields:
                 line = ErasedSpace.model_validate(fields)
-                current = erasures.of(line.space, line.identity)
-                current.whole_at = line.whole_at
+                current_space = erasures.of(line.space, line.identity)
+                current_space.whole_at = line.whole_at
             else:
-                _read_line(current, ErasedMemory.model_validate(fields))
+                _read_line(current_space, ErasedMemory.model_validate(fields))
         except (InvalidInput, ValueError):
-            raise UnreadableFile(name=name, problem=f"has no valid erasure in line {count + 1}") from None
+            raise UnreadableFile(name=name, problem=f"has no valid erasure in line {line_index + 1}") from None
     # A file may be truncated just after a line.
-    if count != expected:
+    if line_index != expected_count:
         raise UnreadableFile(name=name, problem="is not a file of erasures, or is truncated")
     return erasures
 
@@ -191,21 +193,21 @@ COLLECTIONS = frozenset({USERS, KEYS, ACCESS_KEYS})
 
 async def gather_ended(ctx: OperationContext, erasures: SpaceErasures, /) -> None:
     """Add the erased gateway users to `erasures`, and the keys that were erased, rotated or revoked."""
-    kept_since: set[DocumentRef] = set()
+    stored_since: set[DocumentRef] = set()
     async for entry in store.scan_entries(ctx.store, SYSTEM_SPACE):
         if entry.ref.collection not in COLLECTIONS:
             continue
         if entry.ref.collection == KEYS and entry.action is JournalAction.DELETE:
             erasures.add(ErasedItem(entry.ref), entry.at)
         elif entry.digest:
-            kept_since.add(entry.ref)
-        elif entry.ref not in kept_since:
+            stored_since.add(entry.ref)
+        elif entry.ref not in stored_since:
             erasures.add(ErasedItem(entry.ref), _moment_behind(entry.at))
     async for document in store.scan_documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS):
         key = AccessKey.from_bytes(document.body)
-        ended = _moment_behind(key.revoked_at) if key.revoked_at is not None else key.rotated_at
-        if ended is not None:
-            erasures.add(ErasedItem(document.ref), ended)
+        ended_at = _moment_behind(key.revoked_at) if key.revoked_at is not None else key.rotated_at
+        if ended_at is not None:
+            erasures.add(ErasedItem(document.ref), ended_at)
 
 
 async def end_again(ctx: OperationContext, record: SpaceRecord, erasures: SpaceErasures, /, *, dry_run: bool) -> bool:
@@ -220,29 +222,31 @@ async def end_again(ctx: OperationContext, record: SpaceRecord, erasures: SpaceE
     last_writes = await _last_writes(ctx)
     former_users = {ref: user for ref, user in users.items() if _is_ended(erasures, ref, last_writes.get(ref))}
     spaces = {space for user in former_users.values() for space in (*user.spaces, user.user_id)}
-    names = {
+    name_by_document = {
         document: KeyName.from_bytes(document.body).user_id
         async for document in store.scan_documents(ctx.store, SYSTEM_SPACE, KEYS)
     }
     erased_names = {user.user_id for user in former_users.values()}
-    ended = {document: name for document, name in names.items() if ErasedItem(document.ref) in erasures.memories}
-    revoked = set(ended.values()) - erased_names
-    refs = [*former_users, *(document.ref for document, name in names.items() if name in erased_names)]
+    ended_names = {
+        document: name for document, name in name_by_document.items() if ErasedItem(document.ref) in erasures.memories
+    }
+    revoked_names = set(ended_names.values()) - erased_names
+    refs = [*former_users, *(document.ref for document, name in name_by_document.items() if name in erased_names)]
     refs += [
         document.ref
         async for document in store.scan_documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS)
         if _has_ended(document, erasures, spaces)
     ]
-    if dry_run or not (refs or revoked):
-        return bool(refs or revoked)
+    if dry_run or not (refs or revoked_names):
+        return bool(refs or revoked_names)
     # The spaces first: while their user exists, the same call finds them again.
     for space in sorted(spaces):
-        whole = MemoryEraseRequest(whole_space=space)
-        await erase_space(ctx, Scope(space=SpaceId(space)), whole)
+        space_erasure = MemoryEraseRequest(whole_space=space)
+        await erase_space(ctx, Scope(space=SpaceId(space)), space_erasure)
     if refs:
         await ctx.store.erase(ErasureTarget(space=SYSTEM_SPACE, at=ctx.clock.now(), refs=tuple(refs)))
-    for document, name in ended.items():
-        if name in revoked:
+    for document, name in ended_names.items():
+        if name in revoked_names:
             await _revoke_key(ctx, record, document, name)
     return True
 
@@ -253,16 +257,16 @@ async def _revoke_key(ctx: OperationContext, record: SpaceRecord, key: Document,
     if document is None:
         return
     now = ctx.clock.now()
-    update = {"revoked_at": now, "salt": "", "key_tag": "", "is_computable": False}
-    body = GatewayUser.from_bytes(document.body).model_copy(update=update).to_bytes()
-    change = PutChange(document.ref, body, document.revision)
+    revocation = {"revoked_at": now, "salt": "", "key_tag": "", "is_computable": False}
+    body = GatewayUser.from_bytes(document.body).model_copy(update=revocation).to_bytes()
+    user_put = PutChange(document.ref, body, document.revision)
     entries = (
         EntryDraft(JournalAction.WRITE, document.ref, record.digest(body)),
         EntryDraft(JournalAction.DELETE, key.ref),
     )
     deletes = (DeleteChange(key.ref, key.revision),)
     requires = (RequireRevision(REF, 1),)
-    batch = Batch(SYSTEM_SPACE, now, entries, (change,), deletes, requires, takes_back=True)
+    batch = Batch(SYSTEM_SPACE, now, entries, (user_put,), deletes, requires, takes_back=True)
     await ctx.store.commit(batch)
 
 
@@ -276,8 +280,8 @@ async def _last_writes(ctx: OperationContext) -> dict[DocumentRef, Instant]:
 
 
 def _is_ended(erasures: SpaceErasures, ref: DocumentRef, written_at: Instant | None) -> bool:
-    ended = erasures.memories.get(ErasedItem(ref))
-    return ended is not None and (written_at is None or written_at < ended)
+    ended_at = erasures.memories.get(ErasedItem(ref))
+    return ended_at is not None and (written_at is None or written_at < ended_at)
 
 
 def _has_ended(document: Document, erasures: SpaceErasures, spaces: Collection[str]) -> bool:
@@ -305,7 +309,7 @@ async def gather_erasures(ctx: OperationContext, scope: Scope, file_erasures: Fi
     if scope.space == SYSTEM_SPACE:
         await gather_ended(ctx, space_erasures)
         return space_erasures
-    cut: dict[DocumentRef, Instant] = {}
+    cut_times: dict[DocumentRef, Instant] = {}
     rewritten_refs: set[DocumentRef] = set()
     async for entry in store.scan_entries(ctx.store, scope.space):
         if entry.ref.collection not in PLANES:
@@ -316,12 +320,12 @@ async def gather_erasures(ctx: OperationContext, scope: Scope, file_erasures: Fi
         elif entry.ref not in rewritten_refs:
             space_erasures.add(ErasedItem(entry.ref), entry.at)
         if entry.ref.collection == transcript.TURNS and entry.action in _CUTTING:
-            cut[entry.ref] = entry.at
-    for ref, memory in (await stored_at(ctx, scope, cut)).items():
+            cut_times[entry.ref] = entry.at
+    for ref, memory in (await stored_at(ctx, scope, cut_times)).items():
         assert isinstance(memory, MessageMemory)
         for part in range(len(memory.turn.messages)):
             if _is_gone(memory.turn, part):
-                space_erasures.add(ErasedItem(ref, part), cut[ref])
+                space_erasures.add(ErasedItem(ref, part), cut_times[ref])
     return space_erasures
 
 
@@ -347,12 +351,12 @@ async def erase_again(
             return _apply_report(scope, ErasuresOutcome.WRITTEN_SINCE, {}, dry_run=dry_run)
         erasure_report = await erase_space(ctx, scope, MemoryEraseRequest(whole_space=scope.space, dry_run=dry_run))
         return _apply_report(scope, ErasuresOutcome.APPLIED, by_plane(erasure_report.removed), dry_run=dry_run)
-    memories = await stored_at(ctx, scope, dict.fromkeys(erased.ref for erased in space_erasures.memories))
-    ids = dict(_returned_ids(space_erasures, memories, journal))
-    if ids and not dry_run:
-        await erase_many(ctx, scope, list(ids))
-    outcome = ErasuresOutcome.APPLIED if ids else ErasuresOutcome.NOTHING
-    return _apply_report(scope, outcome, dict(Counter(ids.values())), dry_run=dry_run)
+    memories = await stored_at(ctx, scope, dict.fromkeys(erased_item.ref for erased_item in space_erasures.memories))
+    plane_by_id = dict(_returned_ids(space_erasures, memories, journal))
+    if plane_by_id and not dry_run:
+        await erase_many(ctx, scope, list(plane_by_id))
+    outcome = ErasuresOutcome.APPLIED if plane_by_id else ErasuresOutcome.NOTHING
+    return _apply_report(scope, outcome, dict(Counter(plane_by_id.values())), dry_run=dry_run)
 
 
 class _WriteJournal:
@@ -392,11 +396,11 @@ def _returned_ids(
         if not isinstance(memory, MessageMemory):
             yield hit_of(memory, at).id, plane
             continue
-        parts = range(len(memory.turn.messages)) if part is None else (part,)
-        for number in parts:
-            is_there = number < len(memory.turn.messages) and not _is_gone(memory.turn, number)
-            if is_there or journal.cut.get(ref, 0) > journal.removed:
-                yield transcript.message_id(TurnId(ref.key), number), plane
+        message_numbers = range(len(memory.turn.messages)) if part is None else (part,)
+        for message_number in message_numbers:
+            is_present = message_number < len(memory.turn.messages) and not _is_gone(memory.turn, message_number)
+            if is_present or journal.cut.get(ref, 0) > journal.removed:
+                yield transcript.message_id(TurnId(ref.key), message_number), plane
 
 
 def _is_gone(turn: transcript.Turn, part: int) -> bool:
@@ -406,14 +410,16 @@ def _is_gone(turn: transcript.Turn, part: int) -> bool:
 async def note_gone(ctx: OperationContext, scope: Scope, file_erasures: FileErasures, /) -> SpaceErasures:
     """Record in `file_erasures` that missing spaces of this name were erased as a whole. Raises NotFound."""
     record = await ctx.spaces.find(scope.space)
-    here = _record_identity(record) if record is not None else None
+    space_identity = _record_identity(record) if record is not None else None
     former_spaces = [
-        former for former in file_erasures.spaces if former.space == scope.space and former.identity != here
+        former_space
+        for former_space in file_erasures.spaces
+        if former_space.space == scope.space and former_space.identity != space_identity
     ]
     if not former_spaces:
         raise NotFound(what="space", name=scope.space, way_out="the file lists no erased space of this name")
-    for former in former_spaces:
-        former.whole_at = former.whole_at or ctx.clock.now()
+    for former_space in former_spaces:
+        former_space.whole_at = former_space.whole_at or ctx.clock.now()
     return former_spaces[-1]
 
 
@@ -422,11 +428,11 @@ def _record_identity(record: SpaceRecord) -> str:
 
 
 def _apply_report(
-    scope: Scope, outcome: ErasuresOutcome, erased: dict[RecallPlane, int], *, dry_run: bool
+    scope: Scope, outcome: ErasuresOutcome, erased_counts: dict[RecallPlane, int], *, dry_run: bool
 ) -> MemoryErasuresApplyReport:
-    changed = outcome is ErasuresOutcome.APPLIED and not dry_run
+    is_changed = outcome is ErasuresOutcome.APPLIED and not dry_run
     return MemoryErasuresApplyReport(
-        space=scope.space, outcome=outcome, erased=erased, changed=changed, dry_run=dry_run
+        space=scope.space, outcome=outcome, erased=erased_counts, changed=is_changed, dry_run=dry_run
     )
 
 

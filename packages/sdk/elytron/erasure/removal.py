@@ -107,8 +107,8 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
         report, plan = await _empty_space(ctx, scope, request)
         if plan is None:
             return report
-        erased = await _remove_plans(ctx, scope, (plan,))
-    return report.model_copy(update={"sequence": erased.sequence, "layers": erased.layers})
+        receipt = await _remove_plans(ctx, scope, (plan,))
+    return report.model_copy(update={"sequence": receipt.sequence, "layers": receipt.layers})
 
 
 async def erase_many(ctx: OperationContext, scope: Scope, ids: Sequence[str], /) -> int:
@@ -118,12 +118,12 @@ async def erase_many(ctx: OperationContext, scope: Scope, ids: Sequence[str], /)
     store.
     """
     count = 0
-    for part in range(0, len(ids), _REMOVED_AT_ONCE):
+    for batch_start in range(0, len(ids), _REMOVED_AT_ONCE):
         plans: list[_ErasurePlan] = []
         with ctx.spaces.erasing(scope.space):
-            for start in range(part, min(part + _REMOVED_AT_ONCE, len(ids)), limits.WRITES_PER_REQUEST):
-                some = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
-                report, plan = await _empty_space(ctx, scope, MemoryEraseRequest(scope=scope, ids=some))
+            for start in range(batch_start, min(batch_start + _REMOVED_AT_ONCE, len(ids)), limits.WRITES_PER_REQUEST):
+                request_ids = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
+                report, plan = await _empty_space(ctx, scope, MemoryEraseRequest(scope=scope, ids=request_ids))
                 count += sum(decision.outcome is ControlOutcome.CHANGED for decision in report.decisions)
                 plans += [plan] if plan is not None else []
             if plans:
@@ -154,7 +154,7 @@ async def _empty_space(
     ctx: OperationContext, scope: Scope, request: MemoryEraseRequest
 ) -> tuple[MemoryControlReport, _ErasurePlan | None]:
     """Commit what remains without the memories of `request`; return the report, and what is still to be removed."""
-    race = LostRaces()
+    lost_races = LostRaces()
     while True:
         stored_memories = await find_stored(ctx, scope, request.ids)
         stored_memories |= await _other_versions(ctx, scope, stored_memories.values())
@@ -165,21 +165,21 @@ async def _empty_space(
             return report, None
         # A batch is bounded, and the versions of a message are not: the loop finds the emptied ones again.
         turns = {name: each for name, each in stored_memories.items() if isinstance(each, MessageMemory)}
-        full = [name for name, each in turns.items() if each.part not in each.turn.erased]
-        later = set(() if request.dry_run else full[limits.WRITES_PER_REQUEST :])
-        memories = [memory for name, memory in stored_memories.items() if memory is not None and name not in later]
+        unerased_ids = [name for name, each in turns.items() if each.part not in each.turn.erased]
+        later_ids = set(() if request.dry_run else unerased_ids[limits.WRITES_PER_REQUEST :])
+        memories = [memory for name, memory in stored_memories.items() if memory is not None and name not in later_ids]
         plan = await _plan_erasure(ctx, scope, record, memories)
-        derived = await _derived_memories(ctx, scope, plan)
-        removed = Counter(ref.collection for ref in plan.refs)
-        cut = [ref for ref in plan.changes if ref.collection == transcript.TURNS and ref not in plan.refs]
-        removed.update(messages=len(cut))
+        derived_ids = await _derived_memories(ctx, scope, plan)
+        removed_counts = Counter(ref.collection for ref in plan.refs)
+        cut_turns = [ref for ref in plan.changes if ref.collection == transcript.TURNS and ref not in plan.refs]
+        removed_counts.update(messages=len(cut_turns))
         report = MemoryControlReport(
             space=scope.space,
             decisions=decisions,
             changed=bool(plan.refs or plan.changes) and not request.dry_run,
             dry_run=request.dry_run,
-            removed={name: count for name, count in sorted(removed.items()) if count},
-            derived=derived,
+            removed={name: count for name, count in sorted(removed_counts.items()) if count},
+            derived=derived_ids,
             planes=touched_planes(decisions),
         )
         if request.dry_run or not (plan.refs or plan.changes or plan.has_remains):
@@ -189,9 +189,9 @@ async def _empty_space(
         except Conflict as conflict:
             ctx.spaces.forget(scope.space)
             ctx.heads.drop_space(scope.space)
-            await race.lost(conflict)
+            await lost_races.lost(conflict)
             continue
-        if not later:
+        if not later_ids:
             return report, plan
 
 
@@ -222,9 +222,9 @@ async def _plan_erasure(
     plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
     plan.refs |= await tag_links_of(ctx.store, scope.space, plan.turns)
     await _take_trails(ctx, scope, memories, plan)
-    erased = {(memory.ref, memory.part): memory.turn for memory in memories if isinstance(memory, MessageMemory)}
-    parts = ((turn, part) for (_, part), turn in erased.items() if part not in turn.erased)
-    plan.marks = await erasure_marks(ctx, scope.space, record, parts)
+    turn_by_part = {(memory.ref, memory.part): memory.turn for memory in memories if isinstance(memory, MessageMemory)}
+    message_parts = ((turn, part) for (_, part), turn in turn_by_part.items() if part not in turn.erased)
+    plan.marks = await erasure_marks(ctx, scope.space, record, message_parts)
     return plan
 
 
@@ -257,8 +257,8 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
         counts, exists = {}, True  # damaged content cannot be counted, but is erased all the same
     layers: tuple[ErasureLayer, ...] = ()
     if exists and not request.dry_run:
-        erasure = ErasureTarget(space=scope.space, at=ctx.clock.now(), whole_space=True)
-        layers = (await ctx.store.erase(erasure)).layers
+        erasure_target = ErasureTarget(space=scope.space, at=ctx.clock.now(), whole_space=True)
+        layers = (await ctx.store.erase(erasure_target)).layers
         _let_go(ctx, scope)
     outcome = ControlOutcome.CHANGED if exists else ControlOutcome.NOT_FOUND
     return MemoryControlReport(
@@ -276,8 +276,8 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
 def _erasure_decision(memory_id: str, memory: Memory | None) -> ControlDecision:
     if memory is None:
         return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
-    is_cut = isinstance(memory, MessageMemory) and memory.part in memory.turn.erased and not memory.turn.is_emptied
-    if is_cut:
+    is_erased = isinstance(memory, MessageMemory) and memory.part in memory.turn.erased and not memory.turn.is_emptied
+    if is_erased:
         return ControlDecision(
             id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=memory.plane, reason="it was already erased"
         )
@@ -296,21 +296,21 @@ async def _take_memory(ctx: OperationContext, scope: Scope, memory: Memory, plan
         case FactMemory(fact=fact):
             plan.refs[memory.ref] = memory.revision
             await _leave_slot(ctx, scope, fact, plan)
-            stones = await stones_of(ctx, scope.space, plan.record, (fact,))
-            plan.refs |= {ref: document.revision for ref, document in stones.items()}
-            (use,) = await ctx.store.get(scope.space, (DocumentRef(FACT_USES, fact.id),))
-            plan.refs |= {use.ref: use.revision} if use is not None else {}
+            tombstones = await stones_of(ctx, scope.space, plan.record, (fact,))
+            plan.refs |= {ref: document.revision for ref, document in tombstones.items()}
+            (use_document,) = await ctx.store.get(scope.space, (DocumentRef(FACT_USES, fact.id),))
+            plan.refs |= {use_document.ref: use_document.revision} if use_document is not None else {}
         case MessageMemory(turn=turn, part=part):
             plan.citations.add(memory.id)
             # Several messages of a turn may go at once: each is cut from what the one before left.
-            pending, _ = plan.changes.get(memory.ref, (turn, 0))
-            assert isinstance(pending, transcript.Turn)
+            changed_turn, _ = plan.changes.get(memory.ref, (turn, 0))
+            assert isinstance(changed_turn, transcript.Turn)
             if part in turn.erased:
                 plan.has_remains = True
             else:
-                pending = pending.without(part)
-                plan.changes[memory.ref] = (pending, memory.revision)
-            if pending.is_emptied:
+                changed_turn = changed_turn.without(part)
+                plan.changes[memory.ref] = (changed_turn, memory.revision)
+            if changed_turn.is_emptied:
                 plan.refs[memory.ref] = memory.revision
                 await _leave_conversation(ctx, scope, turn, plan)
 
@@ -336,15 +336,15 @@ async def _take_beside(
 ) -> None:
     """Add documents that accompany removed turns, or erased messages of remaining turns."""
     messages = {memory.id for memory in memories}
-    beside = [f"{memory.ref.key}." for memory in memories]
+    turn_prefixes = [f"{memory.ref.key}." for memory in memories]
 
     def goes(document: Document, message: str | None) -> bool:
         return DocumentRef(transcript.TURNS, document.ref.key.rpartition(".")[0]) in plan.refs or message in messages
 
-    for document in await documents_under(ctx.store, scope.space, DERIVED_REFS, beside):
+    for document in await documents_under(ctx.store, scope.space, DERIVED_REFS, turn_prefixes):
         if goes(document, DerivedMemoryRef.from_bytes(document.body).source.message_id):
             plan.refs[document.ref] = document.revision
-    for document in await documents_under(ctx.store, scope.space, TURN_ATTRIBUTES, beside):
+    for document in await documents_under(ctx.store, scope.space, TURN_ATTRIBUTES, turn_prefixes):
         attribute = TurnAttribute.from_bytes(document.body)
         message = transcript.message_id(attribute.turn, attribute.part) if attribute.part is not None else None
         if goes(document, message):
@@ -353,34 +353,34 @@ async def _take_beside(
 
 async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[Memory], plan: _ErasurePlan) -> None:
     """Add to `plan` the audit trails of what goes; for a remaining turn, its other messages' share stays."""
-    parts: dict[DocumentRef, list[int]] = {}
+    parts_by_turn: dict[DocumentRef, list[int]] = {}
     for memory in memories:
         if isinstance(memory, MessageMemory):
-            parts.setdefault(memory.ref, []).append(memory.part)
+            parts_by_turn.setdefault(memory.ref, []).append(memory.part)
     for ref, document in (await trail_documents(ctx, scope.space, plan.record, plan.sources)).items():
         if ref in plan.refs:
             plan.refs[document.ref] = document.revision
             continue
-        before = trail = AuditTrail.from_bytes(document.body)
-        for part in parts.get(ref, ()):
-            trail = trail.without(part)
-        if trail != before:
-            plan.changes[document.ref] = (trail, document.revision)
+        stored_trail = cut_trail = AuditTrail.from_bytes(document.body)
+        for part in parts_by_turn.get(ref, ()):
+            cut_trail = cut_trail.without(part)
+        if cut_trail != stored_trail:
+            plan.changes[document.ref] = (cut_trail, document.revision)
 
 
 async def _leave_slot(ctx: OperationContext, scope: Scope, fact: Fact, plan: _ErasurePlan) -> None:
-    stored = await read_slot(ctx.store, scope.space, plan.record, key_of(fact))
-    revisions = {**stored.earlier, **({stored.ref: stored.revision} if stored.revision else {})}
+    stored_slot = await read_slot(ctx.store, scope.space, plan.record, key_of(fact))
+    revisions = {**stored_slot.earlier, **({stored_slot.ref: stored_slot.revision} if stored_slot.revision else {})}
     slots = await values_at(ctx.store, scope.space, revisions, FactSlot)
     for ref, slot in slots.items():
         # Several facts of a slot may go at once: each is removed from what the one before left.
-        pending, revision = plan.changes.get(ref, (slot, revisions[ref]))
-        assert isinstance(pending, FactSlot)
-        if fact.id not in pending.facts:
+        changed_slot, revision = plan.changes.get(ref, (slot, revisions[ref]))
+        assert isinstance(changed_slot, FactSlot)
+        if fact.id not in changed_slot.facts:
             continue
-        facts = tuple(other_id for other_id in pending.facts if other_id != fact.id)
-        if facts:
-            plan.changes[ref] = (pending.model_copy(update={"facts": facts}), revision)
+        remaining_facts = tuple(other_id for other_id in changed_slot.facts if other_id != fact.id)
+        if remaining_facts:
+            plan.changes[ref] = (changed_slot.model_copy(update={"facts": remaining_facts}), revision)
         else:
             plan.changes.pop(ref, None)
             plan.refs[ref] = revision
@@ -389,8 +389,8 @@ async def _leave_slot(ctx: OperationContext, scope: Scope, fact: Fact, plan: _Er
 async def _leave_subject(ctx: OperationContext, scope: Scope, subject: subjects.Subject, plan: _ErasurePlan) -> None:
     """Remove the edges that name the subject, and release its soul."""
     async for document in store.scan_documents(ctx.store, scope.space, subjects.SUBJECT_EDGES):
-        edge = subjects.SubjectEdge.from_bytes(document.body)
-        if subject.name in {edge.source, edge.target}:
+        subject_edge = subjects.SubjectEdge.from_bytes(document.body)
+        if subject.name in {subject_edge.source, subject_edge.target}:
             plan.refs[document.ref] = document.revision
     async for document in store.scan_documents(ctx.store, scope.space, subjects.SOUL_BINDINGS):
         if subjects.BoundSoul.from_bytes(document.body).subject == subject.name:
@@ -406,52 +406,54 @@ async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcr
     if turn.is_emptied:
         return  # the erasure that emptied it has already subtracted it
     ref = DocumentRef(transcript.CONVERSATIONS, plan.record.conversation_tag(key))
-    pending = await _pending_head(ctx, scope, ref, plan)
-    if pending is None:
+    pending_head = await _pending_head(ctx, scope, ref, plan)
+    if pending_head is None:
         return
-    head, revision = pending
+    head, revision = pending_head
     turn_count = head.turns - 1
     # Without a turn, nothing may remain of where, by whom, about what, and when it was said.
-    nameless = transcript.Conversation(channel=_NO_NAME, conversation=_NO_NAME, next_sequence=head.next_sequence)
-    plan.changes[ref] = (head.model_copy(update={"turns": turn_count}) if turn_count else nameless, revision)
+    nameless_head = transcript.Conversation(channel=_NO_NAME, conversation=_NO_NAME, next_sequence=head.next_sequence)
+    plan.changes[ref] = (head.model_copy(update={"turns": turn_count}) if turn_count else nameless_head, revision)
 
 
 async def _leave_speakers(
     ctx: OperationContext, scope: Scope, memories: Sequence[MessageMemory], plan: _ErasurePlan
 ) -> None:
     """Remove the speakers from their conversation's head of whom no message is left there."""
-    lost: dict[ConversationTag, set[str]] = {}
+    lost_speakers: dict[ConversationTag, set[str]] = {}
     for memory in memories:
         speaker = memory.turn.messages[memory.part].speaker
         if speaker is not None:
-            lost.setdefault(transcript.tag_of(TurnId(memory.ref.key)), set()).add(speaker)
-    for tag, speakers in lost.items():
-        pending = await _pending_head(ctx, scope, DocumentRef(transcript.CONVERSATIONS, tag), plan)
-        if pending is None:
+            lost_speakers.setdefault(transcript.tag_of(TurnId(memory.ref.key)), set()).add(speaker)
+    for tag, speakers in lost_speakers.items():
+        pending_head = await _pending_head(ctx, scope, DocumentRef(transcript.CONVERSATIONS, tag), plan)
+        if pending_head is None:
             continue
-        head, revision = pending
+        head, revision = pending_head
         candidates = speakers & {*head.speakers}
-        silent = candidates - await _heard_speakers(ctx, scope, tag, candidates, plan) if candidates else candidates
-        if silent:
-            remaining = tuple(name for name in head.speakers if name not in silent)
+        silent_names = (
+            candidates - await _heard_speakers(ctx, scope, tag, candidates, plan) if candidates else candidates
+        )
+        if silent_names:
+            remaining_names = tuple(name for name in head.speakers if name not in silent_names)
             ref = DocumentRef(transcript.CONVERSATIONS, tag)
-            plan.changes[ref] = (head.model_copy(update={"speakers": remaining}), revision)
+            plan.changes[ref] = (head.model_copy(update={"speakers": remaining_names}), revision)
 
 
 async def _heard_speakers(
     ctx: OperationContext, scope: Scope, tag: ConversationTag, names: Collection[str], plan: _ErasurePlan
 ) -> set[str]:
     """Return those of `names` who said what remains in a conversation."""
-    speakers: set[str] = set()
+    heard_names: set[str] = set()
     async for document in store.scan_documents(ctx.store, scope.space, transcript.TURNS, prefix=f"{tag}."):
         if document.ref in plan.refs:
             continue
         turn, _ = plan.changes.get(document.ref) or (transcript.Turn.from_bytes(document.body), 0)
         assert isinstance(turn, transcript.Turn)
-        speakers |= {message.speaker for message in turn.messages if message.speaker is not None} & {*names}
-        if len(speakers) == len(names):
+        heard_names |= {message.speaker for message in turn.messages if message.speaker is not None} & {*names}
+        if len(heard_names) == len(names):
             break
-    return speakers
+    return heard_names
 
 
 async def _pending_head(
@@ -469,39 +471,41 @@ async def _derived_memories(ctx: OperationContext, scope: Scope, plan: _ErasureP
     """Return the memories that cite what goes, or describe its conversation, and are not erased themselves."""
     if not plan.citations:
         return ()
-    resting = space_dependants(ctx, scope.space)
-    return tuple([one.id async for one in resting if one.ref not in plan.refs and one.rests_on(plan.citations)])
+    dependants = space_dependants(ctx, scope.space)
+    return tuple([one.id async for one in dependants if one.ref not in plan.refs and one.rests_on(plan.citations)])
 
 
 async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) -> None:
     changes = ChangeSet(plan.record)
     for ref, (value, revision) in plan.changes.items():
         changes.put(ref, value, expects=revision, action=JournalAction.DELETE)
-    for ref, (mark, revision) in plan.marks.items():
-        changes.put(ref, mark, expects=revision, action=None)
+    for ref, (erased_import, revision) in plan.marks.items():
+        changes.put(ref, erased_import, expects=revision, action=None)
     _, requires, _ = opening_changes(plan.record, is_new=False)
     # Only cut documents leave entries; shortened lists would fill a bounded journal.
     entries = [each if each.ref in plan.sources else EntryDraft(each.action, each.ref) for each in changes.entries]
-    start_entry = EntryDraft(JournalAction.MAINTENANCE, REF)
+    erasing_entry = EntryDraft(JournalAction.MAINTENANCE, REF)
     puts = (*changes.puts, await erasing_put(ctx.store, scope.space, plan.places))
-    batch = Batch(scope.space, ctx.clock.now(), (*entries, start_entry), puts, requires=requires, takes_back=True)
+    batch = Batch(scope.space, ctx.clock.now(), (*entries, erasing_entry), puts, requires=requires, takes_back=True)
     await ctx.store.commit(batch)
     ctx.heads.drop_space(scope.space)
 
 
 async def _remove_plans(ctx: OperationContext, scope: Scope, plans: Sequence[_ErasurePlan]) -> ErasureReceipt:
     refs = tuple(dict.fromkeys(ref for plan in plans for ref in plan.refs))
-    erased = await ctx.store.erase(ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=refs, blobs=(CHECKPOINT,)))
+    receipt = await ctx.store.erase(
+        ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=refs, blobs=(CHECKPOINT,))
+    )
     # They may have been embedded and linked during their removal; now they cannot be any more.
-    late = await vectors_of(ctx.store, scope.space, [source for plan in plans for source in plan.sources])
-    late |= await tag_links_of(ctx.store, scope.space, [turn for plan in plans for turn in plan.turns])
-    if late:
-        erased = await ctx.store.erase(ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(late)))
+    late_refs = await vectors_of(ctx.store, scope.space, [source for plan in plans for source in plan.sources])
+    late_refs |= await tag_links_of(ctx.store, scope.space, [turn for plan in plans for turn in plan.turns])
+    if late_refs:
+        receipt = await ctx.store.erase(ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(late_refs)))
     await ctx.folds.settle_erasure(scope.space)
     ctx.heads.drop_space(scope.space)
     places = {place for plan in plans for place in plan.places}
     await end_erasing(ctx.store, scope.space, places, at=ctx.clock.now())
-    return erased
+    return receipt
 
 
 def _let_go(ctx: OperationContext, scope: Scope) -> None:
@@ -526,7 +530,7 @@ async def erase_origin(
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return MemoryControlReport(space=scope.space, decisions=(), changed=False, dry_run=request.dry_run)
-    ids, others = await _resting_on(ctx, scope, origin)
+    ids, citing_ids = await _resting_on(ctx, scope, origin)
     token = record.tag("erased origin", origin.kind, origin.name, *ids)
     if not request.dry_run and request.token != token:
         raise InvalidInput(
@@ -534,23 +538,23 @@ async def erase_origin(
             problem="does not belong to a dry run with exactly these memories: repeat the dry run and check its list",
         )
     decisions: list[ControlDecision] = []
-    removed: Counter[str] = Counter()
+    removed_counts: Counter[str] = Counter()
     for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
-        some = ids[start : start + limits.WRITES_PER_REQUEST]
+        request_ids = ids[start : start + limits.WRITES_PER_REQUEST]
         # Only for the counts: `erase_many` removes the bytes of all of them together.
-        report = await erase_memories(ctx, scope, MemoryEraseRequest(scope=scope, ids=some, dry_run=True))
+        report = await erase_memories(ctx, scope, MemoryEraseRequest(scope=scope, ids=request_ids, dry_run=True))
         decisions += report.decisions
-        removed.update(report.removed)
+        removed_counts.update(report.removed)
     if not request.dry_run:
         await erase_many(ctx, scope, ids)
-    changed = any(decision.outcome is ControlOutcome.CHANGED for decision in decisions)
+    has_erased = any(decision.outcome is ControlOutcome.CHANGED for decision in decisions)
     return MemoryControlReport(
         space=scope.space,
         decisions=tuple(decisions[: limits.WRITES_PER_REQUEST]),
-        changed=changed and not request.dry_run,
+        changed=has_erased and not request.dry_run,
         dry_run=request.dry_run,
-        removed=dict(sorted(removed.items())),
-        derived=others,
+        removed=dict(sorted(removed_counts.items())),
+        derived=citing_ids,
         token=token if request.dry_run else None,
         planes=tuple(plane for plane in RecallPlane if any(decision.plane is plane for decision in decisions)),
     )
@@ -563,26 +567,32 @@ async def _resting_on(
     removals: dict[str, None] = {}
     async for document in store.scan_documents(ctx.store, scope.space, transcript.TURNS):
         turn = transcript.Turn.from_bytes(document.body)
-        parts = (part for part in parts_through(turn, origin) if part not in turn.erased)
-        removals |= dict.fromkeys(transcript.message_id(TurnId(document.ref.key), part) for part in parts)
-    every = [one async for one in space_dependants(ctx, scope.space)]
-    citing = {one.id: one.citations for one in every if one.is_belief}
-    derivations = [one for one in every if not one.is_belief]
+        unerased_parts = (part for part in parts_through(turn, origin) if part not in turn.erased)
+        removals |= dict.fromkeys(transcript.message_id(TurnId(document.ref.key), part) for part in unerased_parts)
+    dependants = [one async for one in space_dependants(ctx, scope.space)]
+    citations_of = {one.id: one.citations for one in dependants if one.is_belief}
+    derivations = [one for one in dependants if not one.is_belief]
     if origin.kind is OriginKind.TOOL:
         async for document in store.scan_documents(ctx.store, scope.space, tools.EXPERIENCES):
             if tools.ToolExperience.from_bytes(document.body).tool_id == origin.name:
                 removals[id_of(document.ref)] = None
     # Until nothing more is based on it: what goes may be all that another belief cites.
     while True:
-        sources = removals.keys() | {origin.name}
-        resting = [one for one, cited in citing.items() if one not in removals and cited and cited <= sources]
+        erased_names = removals.keys() | {origin.name}
+        dependent_ids = [
+            one
+            for one, citations in citations_of.items()
+            if one not in removals and citations and citations <= erased_names
+        ]
         # A memory that was partly derived from erased messages may repeat them, and can be derived again.
-        resting += [one.id for one in derivations if one.id not in removals and one.rests_on(removals.keys())]
-        if not resting:
+        dependent_ids += [one.id for one in derivations if one.id not in removals and one.rests_on(removals.keys())]
+        if not dependent_ids:
             # A belief may cite a whole turn instead of its message.
-            all_sources = sources | {one.partition("#")[0] for one in removals}
-            others = tuple(
-                one for one, cited in citing.items() if one not in removals and not cited.isdisjoint(all_sources)
+            all_names = erased_names | {one.partition("#")[0] for one in removals}
+            citing_ids = tuple(
+                one
+                for one, citations in citations_of.items()
+                if one not in removals and not citations.isdisjoint(all_names)
             )
-            return tuple(removals), others
-        removals |= dict.fromkeys(resting)
+            return tuple(removals), citing_ids
+        removals |= dict.fromkeys(dependent_ids)

@@ -21,22 +21,22 @@ _MINUTES: Final = 64
 
 def sample_messages(messages: Iterable[ImportedMessage], /) -> list[TurnDraft]:
     """Return the first and last messages, and some at even steps between them, in file order."""
-    first: list[TurnDraft] = []
-    between: list[TurnDraft] = []
-    last: deque[TurnDraft] = deque(maxlen=_EDGE)
-    step = 1
-    for number, message in enumerate(
+    first_turns: list[TurnDraft] = []
+    middle_turns: list[TurnDraft] = []
+    last_turns: deque[TurnDraft] = deque(maxlen=_EDGE)
+    sampling_step = 1
+    for message_index, message in enumerate(
         message for message in messages if len(message.turn.messages[0].text) <= _SAMPLE_CHARS
     ):
-        if len(first) < _EDGE:
-            first.append(message.turn)
+        if len(first_turns) < _EDGE:
+            first_turns.append(message.turn)
             continue
-        if len(last) == _EDGE and number % step == 0:
-            between.append(last[0])
-            if len(between) > _BETWEEN:
-                between, step = between[::2], step * 2
-        last.append(message.turn)
-    return [*first, *between, *last]
+        if len(last_turns) == _EDGE and message_index % sampling_step == 0:
+            middle_turns.append(last_turns[0])
+            if len(middle_turns) > _BETWEEN:
+                middle_turns, sampling_step = middle_turns[::2], sampling_step * 2
+        last_turns.append(message.turn)
+    return [*first_turns, *middle_turns, *last_turns]
 
 
 @dataclass(slots=True)
@@ -69,14 +69,16 @@ class ComparedFile:
             message = file_message.turn.messages[0]
             if message.at is not None and offset_ms:
                 message = message.model_copy(update={"at": Instant(message.at + offset_ms)})
-            repeat = self._count(message)
+            repeat_number = self._count(message)
             host_id = file_message.turn.host_id
             if not file_message.has_own_id and message.at is not None:
-                host_id = content_id(message, repeat)
+                host_id = content_id(message, repeat_number)
             elif not file_message.has_own_id:
-                host_id = content_id(message, repeat, str(after), str(self._position)) if after is not None else None
+                host_id = (
+                    content_id(message, repeat_number, str(after), str(self._position)) if after is not None else None
+                )
             self._position += 1
-            yield file_message.turn.model_copy(update={"messages": (message,), "host_id": host_id}), repeat
+            yield file_message.turn.model_copy(update={"messages": (message,), "host_id": host_id}), repeat_number
 
     def _count(self, message: Message) -> int:
         if message.at is None:
@@ -86,9 +88,9 @@ class ComparedFile:
             self._minutes[minute] = Counter()
             if len(self._minutes) > _MINUTES:
                 del self._minutes[next(iter(self._minutes))]
-        counts, form = self._minutes[minute], message_form(message)
-        counts[form] += 1
-        return counts[form] - 1
+        form_counts, content_form = self._minutes[minute], message_form(message)
+        form_counts[content_form] += 1
+        return form_counts[content_form] - 1
 
     def comparison(self, repeats: Iterable[int], /) -> ImportComparison:
         """Return how to compare the next messages."""
@@ -96,7 +98,7 @@ class ComparedFile:
             offsets_ms=self.offsets_ms, after=self.after, repeats=tuple(repeats), is_swapped=self.is_swapped
         )
 
-    def note(self, compared: ComparedConversation, /) -> None:
+    def note(self, comparison_match: ComparedConversation, /) -> None:
         """Continue from what was recognised of the last messages."""
-        self.offsets_ms = compared.offsets_ms
-        self.after = max(self.after, compared.last)
+        self.offsets_ms = comparison_match.offsets_ms
+        self.after = max(self.after, comparison_match.last)

@@ -78,42 +78,44 @@ async def run_maintenance(ctx: OperationContext, request: MemoryMaintainRequest,
     scope = await home_scope(ctx, await with_last(ctx, ctx.scope_of(request)))
     channel, conversation = scope.conversation_key
     report = MemoryMaintenanceReport(space=scope.space, channel=channel, conversation=conversation)
-    refused = maintenance.maintenance_refusal(request.mode_input)
+    refusal = maintenance.maintenance_refusal(request.mode_input)
     record = await ctx.spaces.find(scope.space)
-    if refused is not None or record is None:
-        none = tuple(skipped_outcome(of, "nothing_kept") for of in MaintenancePass if of in request.passes)
-        return report.model_copy(update={"refused": refused, "passes": () if refused is not None else none})
-    asks = uses_model(request.extraction) and ctx.models.language is not None
-    numbers, has_more = await unseen_turns(ctx, scope, record, most=request.turns_max, asks=asks)
-    turns = await read_turns(ctx, scope, record, numbers)
+    if refusal is not None or record is None:
+        skipped_outcomes = tuple(
+            skipped_outcome(pass_kind, "nothing_kept") for pass_kind in MaintenancePass if pass_kind in request.passes
+        )
+        return report.model_copy(update={"refused": refusal, "passes": () if refusal is not None else skipped_outcomes})
+    asks_model = uses_model(request.extraction) and ctx.models.language is not None
+    turn_numbers, has_more = await unseen_turns(ctx, scope, record, most=request.turns_max, asks=asks_model)
+    turns = await read_turns(ctx, scope, record, turn_numbers)
     language = ctx.models.language
-    is_asked = (
+    uses_asker = (
         request.extraction is not ExtractionMethod.OFF
     )  # rules only extract facts: a summary needs the model anyway
-    work = PassWork(
+    pass_work = PassWork(
         ctx=ctx,
         scope=scope,
         record=record,
         turns=turns,
         extraction=request.extraction,
-        asker=ModelAsker(ctx, scope.space, language) if language is not None and is_asked else None,
+        asker=ModelAsker(ctx, scope.space, language) if language is not None and uses_asker else None,
         reuse=request.reuse,
         pressure=request.mode_input.pressure,
     )
     # Numbers without a turn were erased: recorded as seen, they are not looked for again.
-    erased = sorted({*numbers} - {turn.turn.sequence for turn in turns})
-    if erased:
-        await mark_maintained(work, erased)
-    outcomes, job = await _run_parts(work, request)
+    erased_numbers = sorted({*turn_numbers} - {turn.turn.sequence for turn in turns})
+    if erased_numbers:
+        await mark_maintained(pass_work, erased_numbers)
+    outcomes, job = await _run_parts(pass_work, request)
     return report.model_copy(
         update={
             "passes": outcomes,
             "turns": len(turns),
             "has_more": has_more,
-            "decisions": tuple(work.decisions),
+            "decisions": tuple(pass_work.decisions),
             "job": job,
             "changed": any(outcome.status is PassStatus.DONE for outcome in outcomes) or job is not None,
-            "spent": work.spent,
+            "spent": pass_work.spent,
         }
     )
 
@@ -123,34 +125,38 @@ def uses_model(extraction: ExtractionMethod, /) -> bool:
     return extraction in {ExtractionMethod.AUTO, ExtractionMethod.MODEL}
 
 
-async def _run_parts(work: PassWork, request: MemoryMaintainRequest) -> tuple[tuple[PassOutcome, ...], JobId | None]:
+async def _run_parts(
+    pass_work: PassWork, request: MemoryMaintainRequest
+) -> tuple[tuple[PassOutcome, ...], JobId | None]:
     """Run each part independently: one blocked by the model does not delay those that need none."""
     outcomes: list[PassOutcome] = []
     job: JobId | None = None
-    for of in MaintenancePass:
-        if of not in request.passes:
+    for pass_kind in MaintenancePass:
+        if pass_kind not in request.passes:
             continue
-        before = work.spent
+        spent_before = pass_work.spent
         try:
-            outcome = await PASSES[of](work)
+            outcome = await PASSES[pass_kind](pass_work)
         except (BudgetReached, ModelError) as error:
             reason = error.key if isinstance(error, ModelError) else BUDGET_REACHED
-            job = job or await _put_off(work)
+            job = job or await _put_off(pass_work)
             status = PassStatus.QUEUED if job is not None else PassStatus.FAILED
-            outcome = PassOutcome(of=of, status=status, reason=reason)
-        outcomes.append(outcome.model_copy(update={"spent": work.spent.minus(before)}))
+            outcome = PassOutcome(of=pass_kind, status=status, reason=reason)
+        outcomes.append(outcome.model_copy(update={"spent": pass_work.spent.minus(spent_before)}))
     return tuple(outcomes), job
 
 
-async def _put_off(work: PassWork) -> JobId | None:
+async def _put_off(pass_work: PassWork) -> JobId | None:
     """Queue the turns of an unfinished run; None if there are none, or no room."""
-    if not work.turns:
+    if not pass_work.turns:
         return None
-    queued_job = await enqueue_turns(work.ctx, work.scope, [turn.turn.sequence for turn in work.turns])
+    queued_job = await enqueue_turns(pass_work.ctx, pass_work.scope, [turn.turn.sequence for turn in pass_work.turns])
     if queued_job is not None and not queued_job.job.state.is_active:
         # A job over the same turns ended before without them: it is resumed.
-        now = work.ctx.clock.now()
-        queued_job = await move_job(work.ctx, work.space, queued_job.id, lambda job: job_states.retry_job(job, at=now))
+        now = pass_work.ctx.clock.now()
+        queued_job = await move_job(
+            pass_work.ctx, pass_work.space, queued_job.id, lambda job: job_states.retry_job(job, at=now)
+        )
     return queued_job.id if queued_job is not None else None
 
 
@@ -165,9 +171,11 @@ async def unseen_turns(
     if head is None:
         return [], False
     progress = await read_maintained(ctx, scope, record)
-    unseen = (number for number in range(progress.through + 1, head[0].next_sequence) if not progress.has(number))
-    numbers = list(islice(merge(progress.waiting() if asks else (), unseen), most + 1))
-    return numbers[:most], len(numbers) > most
+    unseen_numbers = (
+        sequence for sequence in range(progress.through + 1, head[0].next_sequence) if not progress.has(sequence)
+    )
+    turn_numbers = list(islice(merge(progress.waiting() if asks else (), unseen_numbers), most + 1))
+    return turn_numbers[:most], len(turn_numbers) > most
 
 
 CALLS_A_ROUND = 2
@@ -218,16 +226,18 @@ async def read_backlog(ctx: OperationContext, scope: Scope, /, *, of: Extraction
         return MaintenanceBacklog(space=scope.space)
     backlogs: list[ConversationBacklog] = []
     calls = tokens = 0
-    asks = uses_model(of) and ctx.models.language is not None
+    asks_model = uses_model(of) and ctx.models.language is not None
     heads = [head async for head in read_heads(ctx.store, scope.space)]
     for head in await oldest_first(ctx, scope.space, record, heads):
-        place = Scope(space=scope.space, channel=head.channel, conversation=head.conversation)
-        numbers, _ = await unseen_turns(ctx, place, record, most=head.next_sequence, asks=asks)
-        if not numbers:
+        conversation_scope = Scope(space=scope.space, channel=head.channel, conversation=head.conversation)
+        turn_numbers, _ = await unseen_turns(ctx, conversation_scope, record, most=head.next_sequence, asks=asks_model)
+        if not turn_numbers:
             continue
-        backlogs.append(ConversationBacklog(channel=head.channel, conversation=head.conversation, turns=len(numbers)))
-        if asks:
-            more_calls, more_tokens = await _model_cost(ctx, place, record, numbers)
+        backlogs.append(
+            ConversationBacklog(channel=head.channel, conversation=head.conversation, turns=len(turn_numbers))
+        )
+        if asks_model:
+            more_calls, more_tokens = await _model_cost(ctx, conversation_scope, record, turn_numbers)
             calls, tokens = calls + more_calls, tokens + more_tokens
     turns = sum(one.turns for one in backlogs)
     return MaintenanceBacklog(space=scope.space, conversations=tuple(backlogs), turns=turns, calls=calls, tokens=tokens)
@@ -243,8 +253,8 @@ async def oldest_first(
 
     def beginning(head: transcript.Conversation) -> tuple[int, int, str, str]:
         turn = DocumentRef(transcript.TURNS, transcript.turn_id(record.conversation_tag(head.key), 1))
-        place = index.sequence_of(turn) if index is not None else 0
-        return head.first_at or 0, place, head.channel, head.conversation
+        first_sequence = index.sequence_of(turn) if index is not None else 0
+        return head.first_at or 0, first_sequence, head.channel, head.conversation
 
     return sorted(heads, key=beginning)
 
@@ -254,14 +264,16 @@ async def work_off(
 ) -> BacklogReport:
     """Maintain each conversation of `backlog` until it is processed; stop if the model cannot continue."""
     report = BacklogReport(space=backlog.space, backlog=backlog)
-    for waiting in backlog.conversations:
-        scope = Scope(space=backlog.space, channel=waiting.channel, conversation=waiting.conversation)
-        before = report.turns
+    for waiting_conversation in backlog.conversations:
+        scope = Scope(
+            space=backlog.space, channel=waiting_conversation.channel, conversation=waiting_conversation.conversation
+        )
+        turns_before = report.turns
         # New turns that arrive meanwhile are left to the next run.
-        while report.turns - before < waiting.turns:
-            step = await maintain(request.model_copy(update={"scope": scope}))
-            report = _add_backlog(report, step)
-            if not step.turns or not step.has_more or report.stopped:
+        while report.turns - turns_before < waiting_conversation.turns:
+            step_report = await maintain(request.model_copy(update={"scope": scope}))
+            report = _add_backlog(report, step_report)
+            if not step_report.turns or not step_report.has_more or report.stopped:
                 break
             progress(report.turns, backlog.turns)
         report = report.model_copy(update={"conversations": report.conversations + 1})
@@ -272,17 +284,17 @@ async def work_off(
 
 
 async def _model_cost(
-    ctx: OperationContext, scope: Scope, record: SpaceRecord, numbers: list[int], /
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, turn_numbers: list[int], /
 ) -> tuple[int, int]:
     """Return the maximum number of model calls for these turns, and an estimate of the tokens read."""
-    rounds = -(-len(numbers) // limits.MAINTAIN_TURNS)
-    calls, tokens = rounds * CALLS_A_ROUND, 0
+    round_count = -(-len(turn_numbers) // limits.MAINTAIN_TURNS)
+    calls, tokens = round_count * CALLS_A_ROUND, 0
     # Pages overlap by one: a turn is judged with the one that follows it, and `calls` is an upper bound.
-    for start in range(0, len(numbers), limits.SCAN_MAX - 1):
-        page = numbers[start : start + limits.SCAN_MAX]
+    for start in range(0, len(turn_numbers), limits.SCAN_MAX - 1):
+        page = turn_numbers[start : start + limits.SCAN_MAX]
         turns = [stored_turn.turn for stored_turn in await read_turns(ctx, scope, record, page)]
-        for turn, following in zip(turns, [*turns[1:], None], strict=True):
-            if model_facts.gate_for_model(turn, is_pressed=False, following=following) is model_facts.ReadingGate.OPEN:
+        for turn, next_turn in zip(turns, [*turns[1:], None], strict=True):
+            if model_facts.gate_for_model(turn, is_pressed=False, following=next_turn) is model_facts.ReadingGate.OPEN:
                 prompt = extraction_prompt(turn, before=(), facts=(), most=ctx.profile.budget.maintenance_chars)
                 calls += 1
                 tokens += estimate_tokens(prompt.instruction) + estimate_tokens(prompt.data)
@@ -290,18 +302,22 @@ async def _model_cost(
     return calls, tokens
 
 
-def _add_backlog(report: BacklogReport, step: MemoryMaintenanceReport) -> BacklogReport:
+def _add_backlog(report: BacklogReport, step_report: MemoryMaintenanceReport) -> BacklogReport:
     decisions = dict(report.decisions)
-    for decision in step.decisions:
+    for decision in step_report.decisions:
         decisions[decision.outcome.value] = decisions.get(decision.outcome.value, 0) + 1
-    ended = (outcome.reason for outcome in step.passes if outcome.status in {PassStatus.FAILED, PassStatus.QUEUED})
+    stop_reasons = (
+        outcome.reason for outcome in step_report.passes if outcome.status in {PassStatus.FAILED, PassStatus.QUEUED}
+    )
     return report.model_copy(
         update={
-            "turns": report.turns + step.turns,
+            "turns": report.turns + step_report.turns,
             "decisions": decisions,
-            "stopped": step.refused.value if step.refused is not None else next(filter(None, ended), ""),
-            "changed": report.changed or step.changed,
-            "spent": report.spent.plus(step.spent),
+            "stopped": step_report.refused.value
+            if step_report.refused is not None
+            else next(filter(None, stop_reasons), ""),
+            "changed": report.changed or step_report.changed,
+            "spent": report.spent.plus(step_report.spent),
         }
     )
 
@@ -343,58 +359,58 @@ async def finalize_turn(
 ) -> MemoryFinalizeTurnReport:
     """Finalize a turn whose texts are already admitted; changes of `companions` are committed with it."""
     scope = await home_scope(ctx, ctx.scope_of(request))
-    commit = MemoryTranscriptCommitRequest(scope=scope, delta=request.delta, title=request.title)
-    refused = maintenance.maintenance_refusal(request.mode_input)
-    reading = TurnReading(ctx, scope, partial(_extraction_here, ctx, request))
-    own = (reading,) if refused is None else ()
-    committed = await commit_turn(ctx, commit, companions=(*own, *companions))
-    status = _commit_status(committed)
+    commit_request = MemoryTranscriptCommitRequest(scope=scope, delta=request.delta, title=request.title)
+    refusal = maintenance.maintenance_refusal(request.mode_input)
+    turn_reading = TurnReading(ctx, scope, partial(_extraction_here, ctx, request))
+    own_companions = (turn_reading,) if refusal is None else ()
+    commit_report = await commit_turn(ctx, commit_request, companions=(*own_companions, *companions))
+    status = _commit_status(commit_report)
     outcomes: tuple[PassOutcome, ...] = ()
     decisions: tuple[WriteDecision, ...] = ()
     job: JobId | None = None
-    if committed.committed and refused is None:
-        outcomes, decisions, job = await _maintain_turn(ctx, scope, request, committed, reading.outcome)
+    if commit_report.committed and refusal is None:
+        outcomes, decisions, job = await _maintain_turn(ctx, scope, request, commit_report, turn_reading.outcome)
     return MemoryFinalizeTurnReport(
-        space=committed.space,
-        channel=committed.channel,
-        conversation=committed.conversation,
-        host_turn_id=committed.host_turn_id,
+        space=commit_report.space,
+        channel=commit_report.channel,
+        conversation=commit_report.conversation,
+        host_turn_id=commit_report.host_turn_id,
         delivery=request.delta.delivery,
-        turn_id=committed.turn_id,
-        message_ids=committed.message_ids,
+        turn_id=commit_report.turn_id,
+        message_ids=commit_report.message_ids,
         session_commit=status,
         transcript_commit=status,
-        skipped_reason=committed.skipped_reason,
+        skipped_reason=commit_report.skipped_reason,
         maintenance=outcomes,
-        maintenance_refused=refused if committed.committed else None,
+        maintenance_refused=refusal if commit_report.committed else None,
         decisions=decisions,
         job=job,
-        changed=committed.changed or any(outcome.status is PassStatus.DONE for outcome in outcomes),
-        scrubbed=committed.scrubbed,
-        sequence=committed.journal_sequence,
+        changed=commit_report.changed or any(outcome.status is PassStatus.DONE for outcome in outcomes),
+        scrubbed=commit_report.scrubbed,
+        sequence=commit_report.journal_sequence,
     )
 
 
-def _commit_status(committed: MemoryTranscriptCommitReport) -> CommitStatus:
-    if not committed.committed:
+def _commit_status(commit_report: MemoryTranscriptCommitReport) -> CommitStatus:
+    if not commit_report.committed:
         return CommitStatus.NOT_EVIDENCE
-    return CommitStatus.DUPLICATE if committed.duplicated else CommitStatus.COMMITTED
+    return CommitStatus.DUPLICATE if commit_report.duplicated else CommitStatus.COMMITTED
 
 
 async def _maintain_turn(
     ctx: OperationContext,
     scope: Scope,
     request: MemoryFinalizeTurnRequest,
-    committed: MemoryTranscriptCommitReport,
-    extracted: PassOutcome | None,
+    commit_report: MemoryTranscriptCommitReport,
+    extraction_outcome: PassOutcome | None,
 ) -> tuple[tuple[PassOutcome, ...], tuple[WriteDecision, ...], JobId | None]:
     record = await ctx.spaces.find(scope.space)
     if record is None:
         raise NotFound(what="space", name=scope.space, way_out="it was erased after the turn was committed to it")
     # A turn that its own commit has read and marked is not read again.
-    turns = await read_turns(ctx, scope, record, (committed.sequence,)) if extracted is None else ()
-    needs_model = extracted is None and _needs_model(ctx, request, [turn.turn for turn in turns])
-    work = PassWork(
+    turns = await read_turns(ctx, scope, record, (commit_report.sequence,)) if extraction_outcome is None else ()
+    needs_model = extraction_outcome is None and _needs_model(ctx, request, [turn.turn for turn in turns])
+    pass_work = PassWork(
         ctx=ctx,
         scope=scope,
         record=record,
@@ -403,17 +419,24 @@ async def _maintain_turn(
         reuse=request.reuse,
         pressure=request.mode_input.pressure,
     )
-    queued_job = await enqueue_turns(ctx, scope, (committed.sequence,)) if needs_model else None
+    queued_job = await enqueue_turns(ctx, scope, (commit_report.sequence,)) if needs_model else None
     if queued_job is not None and ctx.models.language is not None:
-        await _take_up(work)
-    reused = await note_reuse(work) if committed.changed else skipped_outcome(MaintenancePass.SKILL_REUSE, "duplicate")
-    extracted = extracted or await extract_facts(work)
-    own = {MaintenancePass.SKILL_REUSE: reused}
+        await _take_up(pass_work)
+    reuse_outcome = (
+        await note_reuse(pass_work)
+        if commit_report.changed
+        else skipped_outcome(MaintenancePass.SKILL_REUSE, "duplicate")
+    )
+    extraction_outcome = extraction_outcome or await extract_facts(pass_work)
+    own_outcomes = {MaintenancePass.SKILL_REUSE: reuse_outcome}
     if not needs_model:
-        own[MaintenancePass.EXTRACTION] = extracted
-    rest = _not_run_here(needs_model=needs_model, is_queued=queued_job is not None)
-    outcomes = tuple(own.get(of) or rest.model_copy(update={"of": of}) for of in MaintenancePass)
-    return outcomes, tuple(work.decisions), queued_job.id if queued_job is not None else None
+        own_outcomes[MaintenancePass.EXTRACTION] = extraction_outcome
+    not_run_outcome = _not_run_here(needs_model=needs_model, is_queued=queued_job is not None)
+    outcomes = tuple(
+        own_outcomes.get(pass_kind) or not_run_outcome.model_copy(update={"of": pass_kind})
+        for pass_kind in MaintenancePass
+    )
+    return outcomes, tuple(pass_work.decisions), queued_job.id if queued_job is not None else None
 
 
 def _needs_model(ctx: OperationContext, request: MemoryFinalizeTurnRequest, turns: Sequence[Turn]) -> bool:
@@ -422,8 +445,8 @@ def _needs_model(ctx: OperationContext, request: MemoryFinalizeTurnRequest, turn
         return True
     if ctx.models.language is None or not uses_model(request.extraction):
         return False
-    is_pressed = request.mode_input.pressure is not MemoryPressure.NORMAL
-    return any(gate_for_model(turn, is_pressed=is_pressed) is ReadingGate.OPEN for turn in turns)
+    is_under_pressure = request.mode_input.pressure is not MemoryPressure.NORMAL
+    return any(gate_for_model(turn, is_pressed=is_under_pressure) is ReadingGate.OPEN for turn in turns)
 
 
 def _extraction_here(ctx: OperationContext, request: MemoryFinalizeTurnRequest, turn: Turn) -> ExtractionMethod:
@@ -431,12 +454,12 @@ def _extraction_here(ctx: OperationContext, request: MemoryFinalizeTurnRequest, 
     return ExtractionMethod.OFF if _needs_model(ctx, request, (turn,)) else request.extraction
 
 
-async def _take_up(work: PassWork) -> None:
+async def _take_up(pass_work: PassWork) -> None:
     """Queue the conversation's oldest turns that wait for a model, now that there is one."""
-    progress = await read_maintained(work.ctx, work.scope, work.record)
-    waiting = tuple(islice(progress.waiting(), limits.MAINTAIN_TURNS))
-    if waiting:
-        await enqueue_turns(work.ctx, work.scope, waiting)
+    progress = await read_maintained(pass_work.ctx, pass_work.scope, pass_work.record)
+    waiting_turns = tuple(islice(progress.waiting(), limits.MAINTAIN_TURNS))
+    if waiting_turns:
+        await enqueue_turns(pass_work.ctx, pass_work.scope, waiting_turns)
 
 
 def _not_run_here(*, needs_model: bool, is_queued: bool) -> PassOutcome:

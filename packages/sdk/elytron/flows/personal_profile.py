@@ -52,10 +52,12 @@ async def build_profile(ctx: OperationContext, request: ProfileRequest, /) -> Pr
     report = ProfileReport(space=scope.space, person=request.person)
     facts = await _standing_facts(ctx, scope, request)
     visible_facts = [fact for fact in facts if may_disclose(fact, include_private=request.include_private)]
-    is_named = not similarity.is_blank(similarity.normalise_text(request.person))
-    names = names_of(request.person, visible_facts) if is_named else ()
+    has_name = not similarity.is_blank(similarity.normalise_text(request.person))
+    person_names = names_of(request.person, visible_facts) if has_name else ()
     profile_facts = [
-        _ChosenFact(fact, bearing) for fact in visible_facts if (bearing := profile_bearing(fact, names)) is not None
+        _ChosenFact(fact, bearing)
+        for fact in visible_facts
+        if (bearing := profile_bearing(fact, person_names)) is not None
     ]
     profile_facts.sort(key=lambda each: fact_rank(each.fact, each.bearing))
     now = ctx.clock.now()
@@ -65,10 +67,10 @@ async def build_profile(ctx: OperationContext, request: ProfileRequest, /) -> Pr
     )
     report = report.model_copy(
         update={
-            "names": names,
+            "names": person_names,
             "groups": groups,
             "text": list_facts(groups),
-            "withheld": sum(profile_bearing(fact, names) is not None for fact in facts) - len(profile_facts),
+            "withheld": sum(profile_bearing(fact, person_names) is not None for fact in facts) - len(profile_facts),
             "left_out": max(0, len(profile_facts) - request.limit),
         }
     )
@@ -80,10 +82,10 @@ async def _standing_facts(ctx: OperationContext, scope: Scope, request: ProfileR
     conversation = await meant_conversation(ctx, scope)
     key = conversation.key if conversation.is_trusted else None
     filters = RecallFilters(as_of=request.as_of, known_at=request.known_at)
-    now, after = ctx.clock.now(), ""
+    now, last_key = ctx.clock.now(), ""
     matches: list[Fact] = []
-    while page := await ctx.store.scan(scope.space, FACTS, after=after, limit=limits.SCAN_MAX):
-        after = page[-1].ref.key
+    while page := await ctx.store.scan(scope.space, FACTS, after=last_key, limit=limits.SCAN_MAX):
+        last_key = page[-1].ref.key
         facts = (Fact.from_bytes(document.body) for document in page)
         matches += [fact for fact in facts if fact.counts_in(key) and fact_passes(fact, filters, now)]
     return matches
@@ -94,24 +96,26 @@ async def _written_profile(ctx: OperationContext, scope: Scope, report: ProfileR
         return report.model_copy(update={"not_written": NOTHING_STANDS})
     if ctx.models.language is None:
         return report.model_copy(update={"not_written": NO_MODEL})
-    lines = [line for group in report.groups for line in group.lines]
+    profile_lines = [line for group in report.groups for line in group.lines]
     prompt = (
         PromptMessage(PromptRole.SYSTEM, INSTRUCTION),
-        PromptMessage(PromptRole.USER, profile_data(report.person, lines)),
+        PromptMessage(PromptRole.USER, profile_data(report.person, profile_lines)),
     )
-    asker = ModelAsker(ctx, scope.space, ctx.models.language)
+    model_asker = ModelAsker(ctx, scope.space, ctx.models.language)
     try:
-        answer = await asker.structured(prompt, ProfileAnswer, max_tokens=limits.MODEL_ANSWER_TOKENS)
+        profile_answer = await model_asker.structured(prompt, ProfileAnswer, max_tokens=limits.MODEL_ANSWER_TOKENS)
     except BudgetReached:
         return report.model_copy(update={"not_written": BUDGET_REACHED})
     except ModelError as error:
         return report.model_copy(update={"not_written": error.key})
-    check = check_profile(answer, lines, " ".join(report.names))
-    report = report.model_copy(update={"sentences_dropped": check.dropped})
-    if not check.sentences:
+    profile_check = check_profile(profile_answer, profile_lines, " ".join(report.names))
+    report = report.model_copy(update={"sentences_dropped": profile_check.dropped})
+    if not profile_check.sentences:
         return report.model_copy(update={"not_written": NOTHING_BORNE})
-    text = " ".join(sentence.text for sentence in check.sentences)
-    return report.model_copy(update={"wording": ProfileWording.MODEL, "sentences": check.sentences, "text": text})
+    text = " ".join(sentence.text for sentence in profile_check.sentences)
+    return report.model_copy(
+        update={"wording": ProfileWording.MODEL, "sentences": profile_check.sentences, "text": text}
+    )
 
 
 def _profile_line(profile_fact: _ChosenFact, hint: FreshnessHint) -> ProfileLine:

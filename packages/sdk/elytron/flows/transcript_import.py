@@ -163,10 +163,10 @@ class _FileContents:
         for message in messages:
             self.messages += 1
             self.conversations.add(message.conversation)
-            at = message.turn.messages[0].at
-            if at is not None:
-                self.first_at = at if self.first_at is None else min(self.first_at, at)
-                self.last_at = at if self.last_at is None else max(self.last_at, at)
+            message_at = message.turn.messages[0].at
+            if message_at is not None:
+                self.first_at = message_at if self.first_at is None else min(self.first_at, message_at)
+                self.last_at = message_at if self.last_at is None else max(self.last_at, message_at)
             else:
                 self.undated += 1
 
@@ -222,17 +222,17 @@ async def import_transcript(
     scope = scope or memory.scope
     if scope is None:
         raise ScopeMissing(operation="import_transcript", way_out="pass scope=, or open the runtime with space=")
-    order = _named_order(date_order)
-    with await asyncio.to_thread(partial(open_transcripts, Path(path), place=place, date_order=order)) as source:
-        run = _ImportRun(memory, scope, source, frozenset(include), strict, restore_erased, frozenset(owners))
-        await asyncio.to_thread(run.read_through)
+    named_order = _named_order(date_order)
+    with await asyncio.to_thread(partial(open_transcripts, Path(path), place=place, date_order=named_order)) as source:
+        import_run = _ImportRun(memory, scope, source, frozenset(include), strict, restore_erased, frozenset(owners))
+        await asyncio.to_thread(import_run.read_through)
         for transcript in source.transcripts:
-            await run.compare_home(transcript)
-            plans = await run.compare(transcript)
+            await import_run.compare_home(transcript)
+            plans = await import_run.compare(transcript)
             if not dry_run:
-                await run.write(transcript, plans, progress)
-            run.read_bytes += transcript.size_bytes
-        return run.report(dry_run=dry_run)
+                await import_run.write(transcript, plans, progress)
+            import_run.read_bytes += transcript.size_bytes
+        return import_run.report(dry_run=dry_run)
 
 
 def _named_order(name: DateOrder | str | None) -> DateOrder | None:
@@ -290,49 +290,58 @@ class _ImportRun:
             raise UnreadableFile(name=self.source.name, problem=_nothing_found(_ordered_counts(contents.left_out)))
         if len(contents.owners) > 1 and not self.owners:
             # One space is one user's: another user's memories come in only where the caller says so.
-            names = ", ".join(repr(name) for name in sorted(contents.owners)[:OWNERS_NAMED])
+            owner_names = ", ".join(repr(name) for name in sorted(contents.owners)[:OWNERS_NAMED])
             way_out = "name them with owners= (--memories-of), or '*' for all"
-            problem = f"are missing: {self.source.name} holds memories of several users, such as {names}; {way_out}"
+            problem = (
+                f"are missing: {self.source.name} holds memories of several users, such as {owner_names}; {way_out}"
+            )
             raise InvalidInput(field="owners", problem=problem)
 
     def _messages(self, transcript: FoundTranscript) -> Iterator[ImportedMessage]:
         """Yield the messages of a transcript, with how far the whole source has been read."""
-        home = _home_conversation(self.scope, transcript)
-        for message in transcript.messages(home, include=self.include, strict=self.strict):
-            title = message.title or (_file_stem(transcript.name) if message.conversation == home else None)
+        home_key = _home_conversation(self.scope, transcript)
+        for message in transcript.messages(home_key, include=self.include, strict=self.strict):
+            title = message.title or (_file_stem(transcript.name) if message.conversation == home_key else None)
             yield replace(message, title=title, done_bytes=self.read_bytes + message.done_bytes)
 
     async def compare_home(self, transcript: FoundTranscript) -> None:
         """Search for the stored conversation that a transcript without a conversation name continues."""
-        home = _home_conversation(self.scope, transcript)
+        home_key = _home_conversation(self.scope, transcript)
         home_messages = (
-            message for message in self._messages(transcript) if message.conversation == home and not message.has_own_id
+            message
+            for message in self._messages(transcript)
+            if message.conversation == home_key and not message.has_own_id
         )
-        sample = await asyncio.to_thread(sample_messages, home_messages)
-        if not sample:
+        sample_turns = await asyncio.to_thread(sample_messages, home_messages)
+        if not sample_turns:
             return
-        reading, is_swapped = transcript.dates, False
-        compared = await self._search(transcript, home, sample)
-        is_whole = compared is not None and compared.messages == len(sample)
-        if reading is not None and reading.order is not DateOrder.YMD and not is_whole:
-            swapped_match = await self._search(transcript, home, sample, is_swapped=True)
+        date_reading, is_swapped = transcript.dates, False
+        comparison_match = await self._search(transcript, home_key, sample_turns)
+        is_whole_match = comparison_match is not None and comparison_match.messages == len(sample_turns)
+        if date_reading is not None and date_reading.order is not DateOrder.YMD and not is_whole_match:
+            swapped_match = await self._search(transcript, home_key, sample_turns, is_swapped=True)
             is_swapped = swapped_match is not None
-            compared = swapped_match or compared
-        if compared is None:
+            comparison_match = swapped_match or comparison_match
+        if comparison_match is None:
             return
-        key, offset = ConversationKey(compared.channel, compared.conversation), compared.offsets_ms[0]
-        if is_swapped and reading is not None and reading.is_ambiguous:
+        key, offset = (
+            ConversationKey(comparison_match.channel, comparison_match.conversation),
+            comparison_match.offsets_ms[0],
+        )
+        if is_swapped and date_reading is not None and date_reading.is_ambiguous:
             # A guess does not change stored times; it follows them.
-            transcript.date_choice = DateChoice(_OTHER_ORDER[reading.order], "the stored messages are in this order")
+            transcript.date_choice = DateChoice(
+                _OTHER_ORDER[date_reading.order], "the stored messages are in this order"
+            )
             is_swapped = False
-        self.files[home] = ComparedFile(key, compared.offsets_ms, is_swapped=is_swapped)
-        if key != home or offset:
+        self.files[home_key] = ComparedFile(key, comparison_match.offsets_ms, is_swapped=is_swapped)
+        if key != home_key or offset:
             self.resumed.append(
                 ResumedConversation(
                     file=transcript.name,
                     channel=key.channel,
                     conversation=key.conversation,
-                    title=compared.title,
+                    title=comparison_match.title,
                     offset_minutes=offset // MINUTE_MS,
                 )
             )
@@ -341,12 +350,12 @@ class _ImportRun:
         self, transcript: FoundTranscript, home: ConversationKey, sample: list[TurnDraft], *, is_swapped: bool = False
     ) -> ComparedConversation | None:
         """Return the stored conversation with most of a sample of the messages that name none."""
-        is_free = self.scope.conversation is None and self.scope.chat is None
+        may_search_anywhere = self.scope.conversation is None and self.scope.chat is None
         write = TranscriptWrite(
             turns=tuple(sample),
             origin=TurnOrigin.IMPORTED,
             title=_file_stem(transcript.name),
-            comparison=ImportComparison(is_sample=True, anywhere=is_free, is_swapped=is_swapped),
+            comparison=ImportComparison(is_sample=True, anywhere=may_search_anywhere, is_swapped=is_swapped),
         )
         request = MemoryWriteRequest(scope=_scope_at(self.scope, home), write=write, dry_run=True)
         return (await self.memory.write(request)).compared
@@ -354,25 +363,29 @@ class _ImportRun:
     async def compare(self, transcript: FoundTranscript) -> list[_BatchPlan]:
         """Return for each batch of a transcript which of its turns to write. Raises TurnConflict if `strict`."""
         plans: list[_BatchPlan] = []
-        files: dict[ConversationKey, ComparedFile] = {}
+        compared_files: dict[ConversationKey, ComparedFile] = {}
         batches = _message_batches(self._messages(transcript))
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:  # parsing blocks
             self.contents.count(batch.turns)
-            file = self._file_of(batch.conversation, files)
-            prepared = list(file.prepare(batch.turns, file.offsets_ms[0]))
-            comparison = file.comparison(repeat for _, repeat in prepared)
-            request = self._request(batch, [draft for draft, _ in prepared], file, comparison)
+            compared_file = self._file_of(batch.conversation, compared_files)
+            prepared_turns = list(compared_file.prepare(batch.turns, compared_file.offsets_ms[0]))
+            comparison = compared_file.comparison(repeat for _, repeat in prepared_turns)
+            request = self._request(batch, [draft for draft, _ in prepared_turns], compared_file, comparison)
             report = await self.memory.write(request)
             selection = bytes(
                 self._is_wanted(transcript, message, decision)
                 for message, decision in zip(batch.turns, report.decisions, strict=True)
             )
             if report.compared is not None:
-                file.note(report.compared)
+                compared_file.note(report.compared)
             if any(selection):
                 self._note_claims(batch.conversation.conversation, report)
-            earlier_ids = {n: one.id for n, one in enumerate(report.decisions) if one.id and one.reason == REDATED}
-            plans.append(_BatchPlan(selection, file.offsets_ms[0], file.after, earlier_ids))
+            earlier_ids = {
+                turn_index: one.id
+                for turn_index, one in enumerate(report.decisions)
+                if one.id and one.reason == REDATED
+            }
+            plans.append(_BatchPlan(selection, compared_file.offsets_ms[0], compared_file.after, earlier_ids))
         return plans
 
     def _is_wanted(self, transcript: FoundTranscript, message: ImportedMessage, decision: WriteDecision) -> bool:
@@ -406,23 +419,23 @@ class _ImportRun:
 
     async def write(self, transcript: FoundTranscript, plans: list[_BatchPlan], progress: Progress | None) -> None:
         """Commit the turns that `plans` name."""
-        files: dict[ConversationKey, ComparedFile] = {}
+        compared_files: dict[ConversationKey, ComparedFile] = {}
         batches = _message_batches(self._messages(transcript))
         for plan in plans:
             batch = await asyncio.to_thread(next, batches, None)
             if batch is None:
                 return
-            file = self._file_of(batch.conversation, files)
-            prepared = file.prepare(batch.turns, plan.offset_ms, after=plan.after)
+            compared_file = self._file_of(batch.conversation, compared_files)
+            prepared_turns = compared_file.prepare(batch.turns, plan.offset_ms, after=plan.after)
             drafts = [
-                draft.model_copy(update={"metadata": {EDIT_OF: plan.earlier_ids[place]}})
-                if place in plan.earlier_ids
+                draft.model_copy(update={"metadata": {EDIT_OF: plan.earlier_ids[turn_index]}})
+                if turn_index in plan.earlier_ids
                 else draft
-                for place, (draft, _) in enumerate(prepared)
-                if plan.to_write[place]
+                for turn_index, (draft, _) in enumerate(prepared_turns)
+                if plan.to_write[turn_index]
             ]
             if drafts:
-                report = await self.memory.write(self._request(batch, drafts, file, None))
+                report = await self.memory.write(self._request(batch, drafts, compared_file, None))
                 self.outcomes.update(decision.outcome for decision in report.decisions)
                 self.sequence = max(self.sequence, report.sequence)
             if progress is not None:
@@ -452,8 +465,8 @@ class _ImportRun:
     def report(self, *, dry_run: bool) -> TranscriptImportReport:
         """Return the report of the import."""
         contents = self.contents
-        transcripts, left_out = self.source.transcripts, _ordered_counts(contents.left_out)
-        stored, updated = self.outcomes[WriteOutcome.STORED], self.outcomes[WriteOutcome.UPDATED]
+        transcripts, omission_counts = self.source.transcripts, _ordered_counts(contents.left_out)
+        stored_count, updated_count = self.outcomes[WriteOutcome.STORED], self.outcomes[WriteOutcome.UPDATED]
         return TranscriptImportReport(
             space=self.scope.space,
             file=self.source.name,
@@ -461,14 +474,14 @@ class _ImportRun:
             files=len(transcripts),
             conversations=len(contents.conversations),
             messages=contents.messages,
-            stored=stored,
+            stored=stored_count,
             duplicates=self.outcomes[WriteOutcome.DUPLICATE],
-            updated=updated,
+            updated=updated_count,
             unchanged=self.unchanged,
             erased=self.erased,
             skipped=contents.skipped,
-            left_out=left_out,
-            deleted=left_out.get(OmissionReason.DELETED, 0),
+            left_out=omission_counts,
+            deleted=omission_counts.get(OmissionReason.DELETED, 0),
             naive_times=contents.naive_times,
             undated=contents.undated,
             unknown_keys=contents.unknown_keys,
@@ -483,7 +496,7 @@ class _ImportRun:
             first_at=contents.first_at,
             last_at=contents.last_at,
             future_claims=self.future_claims,
-            changed=stored + updated > 0,
+            changed=stored_count + updated_count > 0,
             dry_run=dry_run,
             sequence=self.sequence,
         )
@@ -502,8 +515,8 @@ def _home_conversation(scope: Scope, transcript: FoundTranscript) -> Conversatio
     """Return the conversation for messages that name none: the scope's, else one for this path."""
     if scope.conversation is not None or scope.chat is not None:
         return scope.conversation_key
-    place = strict_json.sha256_digest(transcript.place.encode("utf-8", "surrogateescape"))[:PLACE_DIGITS]
-    return ConversationKey(scope.channel, f"{_file_stem(transcript.name) or 'file'}-{place}")
+    place_digest = strict_json.sha256_digest(transcript.place.encode("utf-8", "surrogateescape"))[:PLACE_DIGITS]
+    return ConversationKey(scope.channel, f"{_file_stem(transcript.name) or 'file'}-{place_digest}")
 
 
 def _file_stem(name: str) -> str | None:
@@ -513,23 +526,25 @@ def _file_stem(name: str) -> str | None:
 
 def _message_batches(messages: Iterator[ImportedMessage]) -> Iterator[_TurnBatch]:
     """Yield the messages in batches of one conversation each; all pending ones when there are too many."""
-    waiting: dict[ConversationKey, list[ImportedMessage]] = {}
-    chars: Counter[ConversationKey] = Counter()
+    waiting_messages: dict[ConversationKey, list[ImportedMessage]] = {}
+    waiting_chars: Counter[ConversationKey] = Counter()
     for message in messages:
         key = message.conversation
-        waiting.setdefault(key, []).append(message)
-        chars[key] += len(message.turn.messages[0].text)
-        if sum(map(len, waiting.values())) >= HELD_TURNS or chars.total() >= HELD_CHARS:
-            ready_keys = tuple(waiting)
+        waiting_messages.setdefault(key, []).append(message)
+        waiting_chars[key] += len(message.turn.messages[0].text)
+        if sum(map(len, waiting_messages.values())) >= HELD_TURNS or waiting_chars.total() >= HELD_CHARS:
+            ready_keys = tuple(waiting_messages)
         else:
-            ready_keys = (key,) if len(waiting[key]) >= BATCH_TURNS or chars[key] >= BATCH_CHARS else ()
-        for full in ready_keys:
-            chars.pop(full)
-            yield _TurnBatch(full, tuple(waiting.pop(full)))
-    for key, turns in waiting.items():
+            ready_keys = (
+                (key,) if len(waiting_messages[key]) >= BATCH_TURNS or waiting_chars[key] >= BATCH_CHARS else ()
+            )
+        for ready_key in ready_keys:
+            waiting_chars.pop(ready_key)
+            yield _TurnBatch(ready_key, tuple(waiting_messages.pop(ready_key)))
+    for key, turns in waiting_messages.items():
         yield _TurnBatch(key, tuple(turns))
 
 
 def _scope_at(scope: Scope, key: ConversationKey) -> Scope:
-    where = {"channel": key.channel, "conversation": key.conversation, "chat": None}
-    return scope.model_copy(update=where)
+    conversation_fields = {"channel": key.channel, "conversation": key.conversation, "chat": None}
+    return scope.model_copy(update=conversation_fields)

@@ -51,23 +51,23 @@ async def run_jobs(ctx: OperationContext, request: JobRunRequest, /) -> JobRunRe
     committed once, even if a worker that seemed dead continues.
     """
     scope = ctx.scope_of(request)
-    only = JobId(request.id) if request.id is not None else None
+    requested_id = JobId(request.id) if request.id is not None else None
     jobs: list[KnownJob] = []
-    while len(jobs) < request.limit and (only is None or not jobs):
-        job = await run_next(ctx, scope.space, only=only)
+    while len(jobs) < request.limit and (requested_id is None or not jobs):
+        job = await run_next(ctx, scope.space, only=requested_id)
         if job is None:
             break
         jobs.append(job)
     queue = await read_queue(ctx, scope.space)
-    spent = NOTHING
+    total_spent = NOTHING
     for job in jobs:
-        spent = spent.plus(job.job.spent)
+        total_spent = total_spent.plus(job.job.spent)
     return JobRunReport(
         space=scope.space,
         jobs=tuple(job_view(job) for job in jobs),
         waiting=len(queue.active),
         changed=bool(jobs),
-        spent=spent,
+        spent=total_spent,
     )
 
 
@@ -90,20 +90,20 @@ async def _run_next(
         return None
     await _give_back(ctx, space)
     # A new name for each lease: work still running under an earlier lease loses it too.
-    holder = ctx.ids.new()
-    claimed_job = await claim_job(ctx, space, holder, only=only, kinds=kinds)
+    lease_holder = ctx.ids.new()
+    claimed_job = await claim_job(ctx, space, lease_holder, only=only, kinds=kinds)
     if claimed_job is None:
         return None
-    lease = _HeldJob(space, claimed_job.id, holder)
-    if not job_states.is_held(claimed_job.job, holder):
+    lease = _HeldJob(space, claimed_job.id, lease_holder)
+    if not job_states.is_held(claimed_job.job, lease_holder):
         return claimed_job  # abandoned: it was leased too often and never ended
     try:
-        ending = await _perform_job(ctx, lease, claimed_job.job)
+        end_step = await _perform_job(ctx, lease, claimed_job.job)
     except LeaseLost:
         (claimed_job,) = await read_jobs(ctx, space, (claimed_job.id,)) or (claimed_job,)
         return claimed_job
     except (SpaceLocked, SpaceIncomplete):
-        ctx.interrupted[space, claimed_job.id] = holder
+        ctx.interrupted[space, claimed_job.id] = lease_holder
         raise
     except asyncio.CancelledError:
         # The runtime closes: return the job, so that no worker has to wait for its lease to end.
@@ -111,20 +111,20 @@ async def _run_next(
             await asyncio.shield(_end_job(ctx, lease, lambda job: job_states.retry_job(job, at=ctx.clock.now())))
         raise
     try:
-        return await _end_job(ctx, lease, ending)
+        return await _end_job(ctx, lease, end_step)
     except (SpaceLocked, SpaceIncomplete):
-        ctx.interrupted[space, claimed_job.id] = holder
+        ctx.interrupted[space, claimed_job.id] = lease_holder
         raise
 
 
 async def _give_back(ctx: OperationContext, space: SpaceId) -> None:
     """Return the jobs interrupted by a lock of `space` to the queue, as if they had not begun."""
-    for (where, id_), holder in tuple(ctx.interrupted.items()):
-        if where == space:
-            lease = _HeldJob(space, JobId(id_), holder)
+    for (job_space, job_id), holder in tuple(ctx.interrupted.items()):
+        if job_space == space:
+            lease = _HeldJob(space, JobId(job_id), holder)
             with suppress(NotFound):
                 await _end_job(ctx, lease, lambda job: job_states.retry_job(job, at=ctx.clock.now()))
-            ctx.interrupted.pop((where, id_), None)
+            ctx.interrupted.pop((job_space, job_id), None)
 
 
 _Ending = Callable[[Job], Job]
@@ -137,8 +137,8 @@ async def _perform_job(ctx: OperationContext, lease: _HeldJob, job: Job) -> _End
             return await _maintain_held(ctx, lease, job)
         await ctx.runners[job.kind](job.scope(lease.space), job.payload, partial(_keep_lease, ctx, lease))
     except JobBlocked as blocked:
-        until, reason = blocked.until, blocked.reason
-        return lambda job: job_states.block_job(job, at=ctx.clock.now(), until=until, error=reason)
+        blocked_until, reason = blocked.until, blocked.reason
+        return lambda job: job_states.block_job(job, at=ctx.clock.now(), until=blocked_until, error=reason)
     except (StoreError, SpaceLocked, SpaceIncomplete):
         raise
     except ElytronError as error:
@@ -161,13 +161,13 @@ async def _maintain_held(ctx: OperationContext, lease: _HeldJob, job: Job) -> _E
     language = ctx.models.language
     now = ctx.clock.now()
     if language is None:
-        until = Instant(now + limits.JOB_WAIT_MAX_MS)
-        return lambda job: job_states.block_job(job, at=ctx.clock.now(), until=until, error=NO_MODEL)
+        blocked_until = Instant(now + limits.JOB_WAIT_MAX_MS)
+        return lambda job: job_states.block_job(job, at=ctx.clock.now(), until=blocked_until, error=NO_MODEL)
     record = await ctx.spaces.find(lease.space)
     if record is None:
         raise LeaseLost  # the space was erased, including the job
     scope = job.scope(lease.space)
-    work = PassWork(
+    pass_work = PassWork(
         ctx=ctx,
         scope=scope,
         record=record,
@@ -177,39 +177,43 @@ async def _maintain_held(ctx: OperationContext, lease: _HeldJob, job: Job) -> _E
         leaves_refused=True,
         beat=partial(_keep_lease, ctx, lease),
     )
-    failure = ""
+    failure_reason = ""
     try:
-        for of in job.passes:
-            if of in job.done or of is MaintenancePass.SKILL_REUSE:
+        for pass_kind in job.passes:
+            if pass_kind in job.done or pass_kind is MaintenancePass.SKILL_REUSE:
                 continue
-            before = work.spent
+            spent_before = pass_work.spent
             try:
                 # Also after a failed pass: its calls cost too.
-                outcome = await PASSES[of](work)
+                outcome = await PASSES[pass_kind](pass_work)
             finally:
-                await _keep_cost(ctx, lease, work.spent.minus(before))
+                await _keep_cost(ctx, lease, pass_work.spent.minus(spent_before))
             if outcome.status is PassStatus.FAILED:
-                failure = outcome.reason
+                failure_reason = outcome.reason
             else:
-                await _change_job(ctx, lease, lambda job, of=of: job.model_copy(update={"done": (*job.done, of)}))
+                await _change_job(
+                    ctx, lease, lambda job, pass_kind=pass_kind: job.model_copy(update={"done": (*job.done, pass_kind)})
+                )
     except BudgetReached:
-        until = job_states.next_day(ctx.clock.now())
-        return lambda job: job_states.block_job(job, at=ctx.clock.now(), until=until, error=BUDGET_REACHED)
-    if failure:
-        return _failed_ending(ctx, failure, retryable=False)
+        blocked_until = job_states.next_day(ctx.clock.now())
+        return lambda job: job_states.block_job(job, at=ctx.clock.now(), until=blocked_until, error=BUDGET_REACHED)
+    if failure_reason:
+        return _failed_ending(ctx, failure_reason, retryable=False)
     return lambda job: job_states.finish_job(job, at=ctx.clock.now())
 
 
 def _failed_ending(ctx: OperationContext, error: str, *, retryable: bool) -> _Ending:
     # So that jobs that failed together are not retried together.
-    jitter = ctx.ids.secret(1)[0]
-    return lambda job: job_states.fail_job(job, at=ctx.clock.now(), error=error, retryable=retryable, jitter=jitter)
+    jitter_byte = ctx.ids.secret(1)[0]
+    return lambda job: job_states.fail_job(
+        job, at=ctx.clock.now(), error=error, retryable=retryable, jitter=jitter_byte
+    )
 
 
-async def _keep_cost(ctx: OperationContext, lease: _HeldJob, spent: ModelUsage) -> None:
-    if spent != NOTHING:
+async def _keep_cost(ctx: OperationContext, lease: _HeldJob, model_usage: ModelUsage) -> None:
+    if model_usage != NOTHING:
         with suppress(LeaseLost):
-            await _change_job(ctx, lease, lambda job: job.model_copy(update={"spent": job.spent.plus(spent)}))
+            await _change_job(ctx, lease, lambda job: job.model_copy(update={"spent": job.spent.plus(model_usage)}))
 
 
 async def _change_job(ctx: OperationContext, lease: _HeldJob, change: Callable[[Job], Job]) -> KnownJob:
@@ -267,13 +271,13 @@ class JobWorker:
         await self._background.stop()
 
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
-        sweep_at = loop.time()
+        event_loop = asyncio.get_running_loop()
+        sweep_at = event_loop.time()
         while not self._stopping.is_set():
             was_busy = False
             try:
-                if loop.time() >= sweep_at:
-                    sweep_at = loop.time() + SWEEP_EVERY * self._pause_s
+                if event_loop.time() >= sweep_at:
+                    sweep_at = event_loop.time() + SWEEP_EVERY * self._pause_s
                     await self._sweep()
                 was_busy = await self._work_round()
             except ElytronError as error:

@@ -53,27 +53,29 @@ class IndexCheckpoint:
         """Yield the bytes, made by another thread, and check after the last one whether they may be stored."""
         # Read before checking the journal, which shows that the space is still the one of the index.
         owner, _ = await _owner_of(store, space)
-        pieces = await asyncio.to_thread(self.frozen.pieces, owner)
-        while data := await asyncio.to_thread(_next_pieces, pieces):
-            for start in range(0, len(data), limits.BLOB_CHUNK_BYTES):
-                yield data[start : start + limits.BLOB_CHUNK_BYTES]
+        index_pieces = await asyncio.to_thread(self.frozen.pieces, owner)
+        while chunk_bytes := await asyncio.to_thread(_next_pieces, index_pieces):
+            for start in range(0, len(chunk_bytes), limits.BLOB_CHUNK_BYTES):
+                yield chunk_bytes[start : start + limits.BLOB_CHUNK_BYTES]
         if await self._outlived(store, space) is not None:
             raise _ErasedMeanwhile
 
     async def _outlived(self, store: Store, space: SpaceId) -> Instant | None:
         """Return the time of an erasure that may concern this: of the space, or all of it; None if there was none."""
-        mark, after = self.mark, self.mark.sequence - 1
-        while entries := await store.journal(space, after=after, limit=PAGE):
-            if entries[0].sequence == mark.sequence and entries[0] != mark:
+        mark_entry, last_sequence = self.mark, self.mark.sequence - 1
+        while entries := await store.journal(space, after=last_sequence, limit=PAGE):
+            if entries[0].sequence == mark_entry.sequence and entries[0] != mark_entry:
                 break
-            erased = [
-                entry for entry in entries if entry.action is JournalAction.ERASE and entry.sequence > mark.sequence
+            erasure_entries = [
+                entry
+                for entry in entries
+                if entry.action is JournalAction.ERASE and entry.sequence > mark_entry.sequence
             ]
-            if erased:
-                return erased[-1].at
-            after = entries[-1].sequence
+            if erasure_entries:
+                return erasure_entries[-1].at
+            last_sequence = entries[-1].sequence
         # Without its mark the space was erased, or was erased and recreated.
-        return None if after >= mark.sequence else mark.at
+        return None if last_sequence >= mark_entry.sequence else mark_entry.at
 
 
 async def read_checkpoint(
@@ -87,23 +89,23 @@ async def read_checkpoint(
     # Imported late: a process that searches nothing needs no numeric library.
     from elytron_index.space_index import ArrivingCheckpoint, SpaceIndex
 
-    arriving = ArrivingCheckpoint(limits.BLOB_BYTES, labels=labels)
+    arriving_checkpoint = ArrivingCheckpoint(limits.BLOB_BYTES, labels=labels)
     try:
         async for chunk in store.read_blob(space, CHECKPOINT):
-            arriving.take(chunk)
+            arriving_checkpoint.take(chunk)
     except (NotFound, StoreCorrupt):
         return None
-    index = SpaceIndex.from_bytes(arriving.data, analyser, labels=labels)
+    index = SpaceIndex.from_bytes(arriving_checkpoint.data, analyser, labels=labels)
     if index is None or index.watermark == 0:
         return None
-    owner, made_at = await _owner_of(store, space)
+    owner, owner_since = await _owner_of(store, space)
     if index.owner != owner:
-        await remove_checkpoint(store, space, made_at)
+        await remove_checkpoint(store, space, owner_since)
         return None
     entries = await store.journal(space, after=index.watermark - 1, limit=1)
     # A compacted run hides whether the last entry in the index is still the same.
-    is_there = bool(entries) and (entries[0].sequence, entries[0].covers) == (index.watermark, 1)
-    return (index, entries[0]) if is_there else None
+    is_in_journal = bool(entries) and (entries[0].sequence, entries[0].covers) == (index.watermark, 1)
+    return (index, entries[0]) if is_in_journal else None
 
 
 async def remove_checkpoint(store: Store, space: SpaceId, at: Instant, /) -> None:
@@ -150,14 +152,14 @@ class CheckpointPolicy(StrEnum):
     AT_THE_END = "at_the_end"
 
 
-def is_due(grown: int, /, *, units: int) -> bool:
-    """Return whether an open index of `units`, `grown` by a number of entries, is to be stored while it is used."""
-    return grown >= max(ASIDE_LEAST, units // ASIDE_UNITS)
+def is_due(grown_bytes: int, /, *, units: int) -> bool:
+    """Return whether an open index of `units`, `grown_bytes` by a number of entries, is to be stored while in use."""
+    return grown_bytes >= max(ASIDE_LEAST, units // ASIDE_UNITS)
 
 
-def is_worth_it(grown: int, /) -> bool:
+def is_worth_it(grown_bytes: int, /) -> bool:
     """Return whether a dropped index is stored first."""
-    return grown >= WORTH_STORING
+    return grown_bytes >= WORTH_STORING
 
 
 Progress = Callable[[int, int], None]
@@ -173,31 +175,31 @@ class CatchingUp:
         self._progress = progress
         self._end = 0
 
-    async def at(self, count: int, total: int, /, *, is_all: bool) -> None:
-        """Report that the index contains `count` entries, and that the journal has `total`, or more unless `is_all`."""
+    async def at(self, count: int, total_count: int, /, *, is_all: bool) -> None:
+        """Report that the index contains `count` entries and the journal `total_count`, or more unless `is_all`."""
         if self._progress is None or (is_all and not self._end):
             return
         if is_all:
-            self._end = total
-        elif total > self._end:
-            self._end = await end_of(self._store, self._space, total)
+            self._end = total_count
+        elif total_count > self._end:
+            self._end = await end_of(self._store, self._space, total_count)
         self._progress(count, self._end)
 
 
-async def end_of(store: Store, space: SpaceId, least: int, /) -> int:
+async def end_of(store: Store, space: SpaceId, last_known: int, /) -> int:
     """Return the end of the journal of `space`, which is at `least` or later, in few reads."""
 
     async def reaches(sequence: int) -> bool:
         return bool(await store.journal(space, after=sequence - 1, limit=1))
 
-    step = least
-    while await reaches(least + step):
-        least, step = least + step, 2 * step
-    beyond = least + step
-    while beyond - least > 1:
-        middle = (least + beyond) // 2
-        if await reaches(middle):
-            least = middle
+    step_size = last_known
+    while await reaches(last_known + step_size):
+        last_known, step_size = last_known + step_size, 2 * step_size
+    first_missing = last_known + step_size
+    while first_missing - last_known > 1:
+        middle_sequence = (last_known + first_missing) // 2
+        if await reaches(middle_sequence):
+            last_known = middle_sequence
         else:
-            beyond = middle
-    return least
+            first_missing = middle_sequence
+    return last_known

@@ -167,34 +167,34 @@ class SpaceIndexes:
 
     async def _stands(self, space: SpaceId, entry: _CachedIndex) -> bool:
         """Return whether nothing was committed since `entry` was updated; only then is there nothing to wait for."""
-        mark = entry.mark
-        if mark is None or not entry.is_clean or space in self._fed or self._leaving:
+        mark_entry = entry.mark
+        if mark_entry is None or not entry.is_clean or space in self._fed or self._leaving:
             return False
-        entries = await self._store.journal(space, after=mark.sequence - 1, limit=PAGE)
+        entries = await self._store.journal(space, after=mark_entry.sequence - 1, limit=PAGE)
         # After the wait: another caller may have replaced this index, or be folding into it.
-        is_same = self._indexes.get(space) is entry and entry.mark is mark and not self._is_locked(space)
-        return is_same and len(entries) == 1 and entries[0] == mark and self._cache.get(space) is entry.index
+        is_current = self._indexes.get(space) is entry and entry.mark is mark_entry and not self._is_locked(space)
+        return is_current and len(entries) == 1 and entries[0] == mark_entry and self._cache.get(space) is entry.index
 
-    def feed(self, space: SpaceId, fed: FedCommit, /) -> None:
+    def feed(self, space: SpaceId, fed_commit: FedCommit, /) -> None:
         """Record what was just committed, so that the fold need not read it from the store again.
 
         It may be incomplete: what does not connect to the indexed or recorded entries is left to the journal. Much of
         it is folded at once, so that little waits.
         """
         cached_index = self._indexes.get(space)
-        waiting = self._fed.get(space)
-        newest = waiting.newest if waiting is not None else cached_index.mark if cached_index is not None else None
-        if fed.first != (newest.sequence + 1 if newest is not None else 1):
+        commits = self._fed.get(space)
+        last_entry = commits.newest if commits is not None else cached_index.mark if cached_index is not None else None
+        if fed_commit.first != (last_entry.sequence + 1 if last_entry is not None else 1):
             self._fed.pop(space, None)
             return
-        if waiting is None:
-            waiting = self._fed[space] = WaitingCommits()
-        waiting.add(fed)
-        if waiting.documents < FED_AT_ONCE or self._is_locked(space):
+        if commits is None:
+            commits = self._fed[space] = WaitingCommits()
+        commits.add(fed_commit)
+        if commits.documents < FED_AT_ONCE or self._is_locked(space):
             return
-        if waiting.takes_long():
+        if commits.takes_long():
             # Counted again from here, so that not every later commit starts a task.
-            waiting.documents = 0
+            commits.documents = 0
             self._start(self._fold_in_turns(space))
             return
         cached_index = cached_index or _CachedIndex(self._empty())
@@ -228,8 +228,8 @@ class SpaceIndexes:
 
     def _drain(self, space: SpaceId, cached_index: _CachedIndex) -> None:
         """Fold fed commits that connect to the indexed entries."""
-        waiting = self._fed.pop(space, None)
-        for run in waiting.take() if waiting is not None else ():
+        commits = self._fed.pop(space, None)
+        for run in commits.take() if commits is not None else ():
             if run.first == (cached_index.mark.sequence + 1 if cached_index.mark is not None else 1):
                 if run.embedding is not None:
                     _compare_chosen(cached_index.index, run.embedding)
@@ -248,12 +248,12 @@ class SpaceIndexes:
         if self._storing is CheckpointPolicy.AS_THEY_GROW and cached_index.is_due:
             cached_index.stored_at = cached_index.index.watermark
             self._start(self._store_aside(space, cached_index))
-        for evicted in self._cache.put(space, cached_index.index):
-            evicted_index = self._indexes.pop(evicted)
-            self.readings.forget(evicted)
+        for evicted_space in self._cache.put(space, cached_index.index):
+            evicted_index = self._indexes.pop(evicted_space)
+            self.readings.forget(evicted_space)
             if checkpoints.is_worth_it(evicted_index.grown):
-                self._leaving[evicted] = evicted_index
-                self._start(self._store_leaving(evicted, evicted_index))
+                self._leaving[evicted_space] = evicted_index
+                self._start(self._store_leaving(evicted_space, evicted_index))
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         # Whichever call started it: it may concern another space, and returns nothing to the caller.
@@ -275,10 +275,10 @@ class SpaceIndexes:
         """Store a growing index while it is in use, one at a time, unless it is dropped before."""
         async with self._aside:
             now = asyncio.get_running_loop().time
-            began = now()
-            if self._indexes.get(space) is cached_index and began < self._until:
+            started_at = now()
+            if self._indexes.get(space) is cached_index and started_at < self._until:
                 await self._store_quietly(space, cached_index, _checkpoint_of(cached_index))
-                cached_index.rests_until = now() + checkpoints.RESTS * (now() - began)
+                cached_index.rests_until = now() + checkpoints.RESTS * (now() - started_at)
 
     def _store_again(self, space: SpaceId, cached_index: _CachedIndex) -> None:
         """Schedule rewriting a checkpoint that an erasure removed, once for many erasures."""
@@ -306,11 +306,11 @@ class SpaceIndexes:
             await self.current(space)
 
     async def _bring_up(self, space: SpaceId, cached_index: _CachedIndex) -> "SpaceIndex":
-        if (waiting := self._fed.get(space)) is not None:
-            await waiting.count(self._analyser, cached_index.index)
+        if (commits := self._fed.get(space)) is not None:
+            await commits.count(self._analyser, cached_index.index)
         self._drain(space, cached_index)
-        loaded, cached_index = cached_index, await self._fold(space, cached_index)
-        await _remove_late_checkpoint(self._store, space, loaded, cached_index)
+        old_index, cached_index = cached_index, await self._fold(space, cached_index)
+        await _remove_late_checkpoint(self._store, space, old_index, cached_index)
         if not cached_index.is_clean:
             # Erased text must leave no word behind, neither in memory nor in the next checkpoint.
             await _cover_again(self._store, space, cached_index.index)
@@ -344,7 +344,7 @@ class SpaceIndexes:
     async def checkpoint(self, /, *, within_s: float = math.inf) -> int:
         """Store the indexes that have grown, see `_most_grown`; return their number, including those already being
         stored."""
-        before = {space: entry.saved for space, entry in self._indexes.items()}
+        saved_before = {space: entry.saved for space, entry in self._indexes.items()}
         for entry in self._indexes.values():
             entry.cancel()
         self._until = asyncio.get_running_loop().time() + within_s
@@ -355,7 +355,7 @@ class SpaceIndexes:
                 with calling_as(SERVER):
                     await self._write(space, entry, checkpoint)
         self._until = math.inf
-        return sum(entry.saved > before.get(space, entry.saved) for space, entry in self._indexes.items())
+        return sum(entry.saved > saved_before.get(space, entry.saved) for space, entry in self._indexes.items())
 
     async def _write(self, space: SpaceId, cached_index: _CachedIndex, checkpoint: IndexCheckpoint) -> None:
         if await checkpoint.write(self._store, space):
@@ -367,17 +367,17 @@ class SpaceIndexes:
         checkpoint = await checkpoints.read_checkpoint(self._store, space, self._analyser, self._statements.version)
         if checkpoint is None:
             return _CachedIndex(self._empty())
-        index, mark = checkpoint
-        return _CachedIndex(index, mark, index.watermark, clean=index.watermark, is_loaded=True)
+        index, mark_entry = checkpoint
+        return _CachedIndex(index, mark_entry, index.watermark, clean=index.watermark, is_loaded=True)
 
     async def _fold(self, space: SpaceId, cached_index: _CachedIndex) -> _CachedIndex:
         """Return `cached_index` caught up with the journal, or a new one if its space was recreated."""
         catching_up = CatchingUp(self._store, space, self._progress)
         while True:
             # The mark is read again: if it is another entry now, the space was erased and recreated.
-            after = cached_index.mark.sequence - 1 if cached_index.mark is not None else 0
-            entries = await self._store.journal(space, after=after, limit=PAGE)
-            is_all = len(entries) < PAGE
+            sequence = cached_index.mark.sequence - 1 if cached_index.mark is not None else 0
+            entries = await self._store.journal(space, after=sequence, limit=PAGE)
+            is_last = len(entries) < PAGE
             if cached_index.mark is not None:
                 # An erasure removes the digest from the entries of what it erases.
                 if not entries or entries[0] not in {cached_index.mark, replace(cached_index.mark, digest="")}:
@@ -386,13 +386,13 @@ class SpaceIndexes:
                     cached_index = _CachedIndex(self._empty())
                     continue
                 entries = entries[1:]
-                after += 1
+                sequence += 1
             elif entries:
                 # No document that was erased by now is read from here on.
-                cached_index.clean = entries[-1].sequence if is_all else await end_of(self._store, space, PAGE)
-            await catching_up.at(after, entries[-1].sequence if entries else after, is_all=is_all)
+                cached_index.clean = entries[-1].sequence if is_last else await end_of(self._store, space, PAGE)
+            await catching_up.at(sequence, entries[-1].sequence if entries else sequence, is_all=is_last)
             if not entries:
-                cached_index.clean = after
+                cached_index.clean = sequence
                 return cached_index
             unseen = [entry for entry in entries if entry.sequence > cached_index.clean]
             if any(entry.covers > 1 for entry in unseen):
@@ -422,9 +422,9 @@ async def _cover_again(store: Store, space: SpaceId, index: "SpaceIndex") -> Non
 
 async def _purge_index(index: "SpaceIndex") -> None:
     """Remove words that were erased from `index`."""
-    steps = WorkSteps()
+    work_steps = WorkSteps()
     for _ in index.own_parts():
-        await steps.step()
+        await work_steps.step()
     index.purge()
 
 
@@ -451,20 +451,22 @@ async def _fold_page(
     for entry in entries:
         sequences[entry.ref] = entry.sequence if is_renewed(entry.ref) else sequences.get(entry.ref, entry.sequence)
     sources = [ref for ref in sequences if ref.collection in INDEXED]
-    vectors = dict.fromkeys(ref for ref in sequences if ref.collection == VECTORS)
+    vector_refs = dict.fromkeys(ref for ref in sequences if ref.collection == VECTORS)
     # A memory that is shown again brings no vectors: they may have been stored long before.
-    vectors |= dict.fromkeys(vectors_ref(ref, model) for model in index.models() for ref in sources)
-    choice = [CHOICE] if CHOICE in sequences else []
+    vector_refs |= dict.fromkeys(vectors_ref(ref, model) for model in index.models() for ref in sources)
+    choices = [CHOICE] if CHOICE in sequences else []
     edits = [ref for ref in sequences if ref.collection == EDITS]
     subjects = [ref for ref in sequences if ref.collection == SUBJECTS]
-    documents = await _read_documents(store, space, [*sources, *vectors, *choice, *edits, *subjects])
+    documents = await _read_documents(store, space, [*sources, *vector_refs, *choices, *edits, *subjects])
     steps, values = WorkSteps(), dict[DocumentRef, Value]()
     for ref in sources:
         if (document := documents[ref]) is not None:
             values[ref] = indexed_value(document)
             await steps.step()
-    replaced = {place for value in values.values() if (place := replaced_fact(value)) is not None} - values.keys()
-    for ref, document in (await _read_documents(store, space, list(replaced))).items():
+    replaced_refs = {
+        old_ref for value in values.values() if (old_ref := replaced_fact(value)) is not None
+    } - values.keys()
+    for ref, document in (await _read_documents(store, space, list(replaced_refs))).items():
         if document is not None:
             values[ref] = indexed_value(document)
     changes: list[DocumentChange] = []
@@ -478,16 +480,16 @@ async def _fold_page(
         changes = await count_terms(analyser, changes, index)
     # Each document is replaced as a whole; whoever asks for the index waits until it has all of them.
     for start in range(0, len(changes), APPLIED_AT_ONCE):
-        some = label_changes(changes[start : start + APPLIED_AT_ONCE], statements)
-        index.apply(some, watermark=index.watermark)
+        labelled_changes = label_changes(changes[start : start + APPLIED_AT_ONCE], statements)
+        index.apply(labelled_changes, watermark=index.watermark)
         await steps.step()
     index.apply(
         (),
-        embedded=_fitting_vectors(index, [embedded_of(*source_of(ref), documents[ref]) for ref in vectors]),
+        embedded=_fitting_vectors(index, [embedded_of(*source_of(ref), documents[ref]) for ref in vector_refs]),
         watermark=entries[-1].sequence,
         touched={entry.ref.collection for entry in entries},
     )
-    for document in (documents[ref] for ref in choice):
+    for document in (documents[ref] for ref in choices):
         _compare_chosen(index, EmbeddingChoice.from_bytes(document.body) if document is not None else None)
 
 
@@ -495,13 +497,18 @@ async def _covered_changes(
     store: Store, space: SpaceId, edits: Mapping[DocumentRef, Document | None]
 ) -> list[DocumentChange]:
     """Return the changes for edits: for overrides, the words of the memories beneath them."""
-    read = {ref: MemoryOverride.from_bytes(document.body) for ref, document in edits.items() if document is not None}
-    places = {ref: place for ref, edit in read.items() if (place := overridden_ref(edit)) is not None}
-    documents = await _read_documents(store, space, list(dict.fromkeys(places.values())))
+    overrides = {
+        ref: MemoryOverride.from_bytes(document.body) for ref, document in edits.items() if document is not None
+    }
+    edited_refs = {
+        ref: edited_ref for ref, edit in overrides.items() if (edited_ref := overridden_ref(edit)) is not None
+    }
+    documents = await _read_documents(store, space, list(dict.fromkeys(edited_refs.values())))
     units = {
         ref: unit
-        for ref, place in places.items()
-        if (document := documents[place]) is not None and (unit := covered_unit(ref, read[ref], document)) is not None
+        for ref, edited_ref in edited_refs.items()
+        if (document := documents[edited_ref]) is not None
+        and (unit := covered_unit(ref, overrides[ref], document)) is not None
     }
     return [DocumentChange(ref, (units[ref],) if ref in units else ()) for ref in edits]
 
@@ -531,13 +538,15 @@ def _fitting_vectors(index: "SpaceIndex", embedded: Sequence[EmbeddedDocument]) 
     """Return `embedded` without vectors of another dimension than their model's first ones, which nothing compares."""
     dimensions: dict[str, int | None] = {}
     documents: list[EmbeddedDocument] = []
-    for item in embedded:
-        sizes = {len(data) for data in item.vectors.values()}
-        dimension = dimensions.setdefault(item.model, index.dimensions_of(item.model))
-        if dimension is None and sizes:
-            dimension = dimensions[item.model] = min(sizes) // 4
+    for embedded_document in embedded:
+        vector_sizes = {len(data) for data in embedded_document.vectors.values()}
+        dimension = dimensions.setdefault(embedded_document.model, index.dimensions_of(embedded_document.model))
+        if dimension is None and vector_sizes:
+            dimension = dimensions[embedded_document.model] = min(vector_sizes) // 4
         documents.append(
-            item if dimension is None or sizes <= {4 * dimension} else EmbeddedDocument(item.ref, item.model, {})
+            embedded_document
+            if dimension is None or vector_sizes <= {4 * dimension}
+            else EmbeddedDocument(embedded_document.ref, embedded_document.model, {})
         )
     return documents
 
@@ -554,10 +563,14 @@ async def _remove_late_checkpoint(
 
 def _most_grown(indexes: Mapping[SpaceId, _CachedIndex], /, *, until: float) -> Iterator[tuple[SpaceId, _CachedIndex]]:
     """Yield those that have grown since their checkpoint, most grown first; after the first, none after `until`."""
-    grown = sorted((item for item in indexes.items() if item[1].grown), key=lambda item: item[1].grown, reverse=True)
-    for place, item in enumerate(grown):
-        if place and asyncio.get_running_loop().time() >= until:
-            logger.info("%d indexes were left without a new checkpoint: there was no more time", len(grown) - place)
+    grown_indexes = sorted(
+        (item for item in indexes.items() if item[1].grown), key=lambda item: item[1].grown, reverse=True
+    )
+    for position, item in enumerate(grown_indexes):
+        if position and asyncio.get_running_loop().time() >= until:
+            logger.info(
+                "%d indexes were left without a new checkpoint: there was no more time", len(grown_indexes) - position
+            )
             return
         yield item
 
@@ -573,8 +586,8 @@ async def _compact_index(index: "SpaceIndex") -> None:
     if compaction is None:
         return
     try:
-        compacted = await asyncio.to_thread(compaction.compacted)
+        compacted_state = await asyncio.to_thread(compaction.compacted)
     except BaseException:
         index.abandon_compacting()
         raise
-    index.finish_compacting(compacted)
+    index.finish_compacting(compacted_state)

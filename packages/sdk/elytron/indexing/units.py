@@ -73,24 +73,26 @@ def units_of_value(ref: DocumentRef, value: Value, /) -> tuple[SearchUnit, ...]:
 
 
 def value_change(
-    ref: DocumentRef, value: Value | None, sequence: int, beside: Mapping[DocumentRef, Value], /
+    ref: DocumentRef, value: Value | None, sequence: int, values_read: Mapping[DocumentRef, Value], /
 ) -> DocumentChange:
     """Return the index change for a document that the journal mentions at `sequence`; None as a value means it is gone.
 
-    `beside` has the fact that it replaces, if any.
+    `values_read` has the fact that it replaces, if any.
     """
     if value is None:
         return DocumentChange(ref)
-    origin = replaced_fact(value)
-    before = beside.get(origin) if origin is not None else None
+    replaced_ref = replaced_fact(value)
+    replaced_value = values_read.get(replaced_ref) if replaced_ref is not None else None
     is_correction = (
-        isinstance(before, Fact) and before.state is facts.FactState.CORRECTED and before.superseded_by == ref.key
+        isinstance(replaced_value, Fact)
+        and replaced_value.state is facts.FactState.CORRECTED
+        and replaced_value.superseded_by == ref.key
     )
     return DocumentChange(
         ref,
         units_of_value(ref, value),
         sequence=sequence,
-        origin=origin if is_correction else None,
+        origin=replaced_ref if is_correction else None,
         is_renewed=is_renewed(ref),
     )
 
@@ -124,12 +126,12 @@ def embedded_text(unit: SearchUnit, /) -> str:
     return _text_to_embed(unit.speaker if unit.plane == RecallPlane.TRANSCRIPT else unit.title, unit.text)
 
 
-def embedded_passages(unit: SearchUnit, most: int, /) -> tuple[str, ...]:
-    """Return the passages embedded in addition to `unit` itself: up to `most`, none unless it is a message."""
-    if unit.plane != RecallPlane.TRANSCRIPT or most < 2:
+def embedded_passages(unit: SearchUnit, passages_max: int, /) -> tuple[str, ...]:
+    """Return the passages embedded in addition to `unit` itself: up to `passages_max`, none unless it is a message."""
+    if unit.plane != RecallPlane.TRANSCRIPT or passages_max < 2:
         return ()
-    pieces = pieces_of(unit.text[: limits.EMBED_TEXT_CHARS], min(most, limits.EMBED_PASSAGES))
-    return tuple(_text_to_embed(unit.speaker, piece) for piece in pieces)
+    text_pieces = pieces_of(unit.text[: limits.EMBED_TEXT_CHARS], min(passages_max, limits.EMBED_PASSAGES))
+    return tuple(_text_to_embed(unit.speaker, piece) for piece in text_pieces)
 
 
 def _text_to_embed(head: str, text: str) -> str:
@@ -144,8 +146,8 @@ def _text_check(head: str, text: str) -> int:
 
 
 def _turn_units(ref: DocumentRef, turn: transcript.Turn) -> tuple[SearchUnit, ...]:
-    thread = transcript.tag_of(TurnId(ref.key))
-    parts = (
+    conversation_tag = transcript.tag_of(TurnId(ref.key))
+    scope_parts = (
         ("agent", turn.agent),
         ("app", turn.app),
         ("project", turn.project),
@@ -153,7 +155,7 @@ def _turn_units(ref: DocumentRef, turn: transcript.Turn) -> tuple[SearchUnit, ..
         ("conversation", turn.conversation),
     )
     scope = (
-        *((name, value) for name, value in parts if value is not None),
+        *((name, value) for name, value in scope_parts if value is not None),
         *((METADATA + name, json.dumps(value)) for name, value in sorted(turn.metadata.items())),
     )
     # Turns of earlier builds store their tags as given.
@@ -166,7 +168,7 @@ def _turn_units(ref: DocumentRef, turn: transcript.Turn) -> tuple[SearchUnit, ..
             text=message.text,
             speaker=message.speaker or "",
             role=message.role,
-            thread=thread,
+            thread=conversation_tag,
             order=turn.sequence * PARTS + part,
             at=transcript.said_at(turn, message),
             scope=scope,
@@ -252,51 +254,53 @@ def _skill_units(ref: DocumentRef, skill: skills.Skill) -> tuple[SearchUnit, ...
 
 
 def _kept_units(ref: DocumentRef, value: Value) -> tuple[SearchUnit, ...]:
-    home = HOMES[ref.collection]
-    text, title = (home.index_text or home.text)(value), (home.index_title or home.title)(value)
-    if is_forgotten(value) or home.is_replaced(value) or similarity.is_blank(text):
+    plane_home = HOMES[ref.collection]
+    text, title = (plane_home.index_text or plane_home.text)(value), (plane_home.index_title or plane_home.title)(value)
+    if is_forgotten(value) or plane_home.is_replaced(value) or similarity.is_blank(text):
         return ()
     channel, conversation = conversation_of(value)
-    scope = (("channel", channel), ("conversation", conversation), ("privacy", home.privacy(value)))
-    namespace = home.namespace(value)
+    scope = (("channel", channel), ("conversation", conversation), ("privacy", plane_home.privacy(value)))
+    namespace = plane_home.namespace(value)
     unit = SearchUnit(
         ref=ref,
         part=0,
-        plane=home.plane,
+        plane=plane_home.plane,
         text=text,
         title=title,
-        at=home.at(value),
+        at=plane_home.at(value),
         scope=(
             *((name, part) for name, part in scope if part is not None),
-            *((METADATA + name, json.dumps(field)) for name, field in sorted(home.fields(value).items())),
+            *((METADATA + name, json.dumps(field)) for name, field in sorted(plane_home.fields(value).items())),
         ),
         tags=tuple(namespace_tag(namespace[:depth]) for depth in range(1, len(namespace) + 1)),
-        valid_to=home.expires_at(value) or 0,
-        recorded_at=home.at(value),
+        valid_to=plane_home.expires_at(value) or 0,
+        recorded_at=plane_home.at(value),
         trust=TrustLevel.DRAWN.rank,
-        check=_text_check(title, text) if home.is_embedded else 0,
+        check=_text_check(title, text) if plane_home.is_embedded else 0,
     )
     return (unit,)
 
 
-def embedded_of(source: DocumentRef, model_tag: str, document: Document | None, /) -> EmbeddedDocument:
-    """Return the vectors in `document` for the units of `source`; none if it is gone."""
+def embedded_of(memory_ref: DocumentRef, model_tag: str, document: Document | None, /) -> EmbeddedDocument:
+    """Return the vectors in `document` for the units of `memory_ref`; none if it is gone."""
     if document is None:
-        return EmbeddedDocument(source, model_tag, {})
-    return embedded_of_value(source, model_tag, embedding.VectorSet.from_bytes(document.body))
+        return EmbeddedDocument(memory_ref, model_tag, {})
+    return embedded_of_value(memory_ref, model_tag, embedding.VectorSet.from_bytes(document.body))
 
 
-def embedded_of_value(source: DocumentRef, model_tag: str, value: embedding.VectorSet, /) -> EmbeddedDocument:
+def embedded_of_value(memory_ref: DocumentRef, model_tag: str, value: embedding.VectorSet, /) -> EmbeddedDocument:
     """Return the vectors of `value` in the index's form."""
-    shape = struct.Struct(f"<{value.dimensions}f")
+    vector_struct = struct.Struct(f"<{value.dimensions}f")
     return EmbeddedDocument(
-        source, model_tag, {check: shape.pack(*numbers) for check, numbers in value.floats().items()}
+        memory_ref,
+        model_tag,
+        {text_digest: vector_struct.pack(*vector) for text_digest, vector in value.floats().items()},
     )
 
 
-def namespace_tag(parts: Sequence[str], /) -> str:
+def namespace_tag(namespace: Sequence[str], /) -> str:
     """Return the index's tag for the records of a namespace, and those below it."""
-    return json.dumps(parts)
+    return json.dumps(namespace)
 
 
 INDEXED: dict[str, type[Value]] = {
@@ -343,10 +347,10 @@ def covered_unit(ref: DocumentRef, edit: MemoryOverride, document: Document, /) 
         )
     turn = transcript.Turn.from_bytes(document.body)
     _, _, part = edit.memory_id.partition("#")
-    number = int(part) if part.isascii() and part.isdigit() else 0
-    if number >= len(turn.messages) or not turn.messages[number].text.strip():
+    message_number = int(part) if part.isascii() and part.isdigit() else 0
+    if message_number >= len(turn.messages) or not turn.messages[message_number].text.strip():
         return None
-    message = turn.messages[number]
+    message = turn.messages[message_number]
     at = transcript.said_at(turn, message)
     return SearchUnit(
         ref=ref, part=0, plane=COVERED, text=message.text, speaker=message.speaker or "", at=at, scope=scope
@@ -379,10 +383,10 @@ def is_standing(statements: StatementClassifier, text: str, /) -> bool:
 
 
 def _label_traits(labels: frozenset[StatementLabel]) -> TextTrait:
-    traits = TextTrait.NOTHING
+    text_traits = TextTrait.NOTHING
     for label in labels:
-        traits |= _TRAITS[label]
-    return traits
+        text_traits |= _TRAITS[label]
+    return text_traits
 
 
 CHOICE = DocumentRef(EMBEDDING, KEY)
@@ -392,20 +396,20 @@ _COLLECTIONS = {digits: name for name, digits in _KINDS.items()}
 assert len(_COLLECTIONS) == len(_KINDS)
 
 
-def vectors_prefix(source: DocumentRef, /) -> str:
-    """Return the key prefix of all vectors of the document `source`."""
-    return f"{_KINDS[source.collection]}.{source.key}."
+def vectors_prefix(memory_ref: DocumentRef, /) -> str:
+    """Return the key prefix of all vectors of the document `memory_ref`."""
+    return f"{_KINDS[memory_ref.collection]}.{memory_ref.key}."
 
 
-def vectors_ref(source: DocumentRef, model_tag: str, /) -> DocumentRef:
-    """Return the ref of the vectors of the document `source` by one model."""
-    return DocumentRef(VECTORS, vectors_prefix(source) + model_tag)
+def vectors_ref(memory_ref: DocumentRef, model_tag: str, /) -> DocumentRef:
+    """Return the ref of the vectors of the document `memory_ref` by one model."""
+    return DocumentRef(VECTORS, vectors_prefix(memory_ref) + model_tag)
 
 
 def source_of(ref: DocumentRef, /) -> tuple[DocumentRef, str]:
     """Return the document of the vectors at `ref`, and the tag of their model. Raises StoreCorrupt."""
-    kind, _, rest = ref.key.partition(".")
-    key, _, model_tag = rest.rpartition(".")
+    kind, _, source_place = ref.key.partition(".")
+    key, _, model_tag = source_place.rpartition(".")
     if kind not in _COLLECTIONS or not key:
         raise StoreCorrupt(what="the place of a stored vector")
     return DocumentRef(_COLLECTIONS[kind], key), model_tag
@@ -431,11 +435,13 @@ class ReadTurn:
             hit = turn_hit(turn_id, self.turn, part) if self._is_shown(part) else None
             return self._hits.setdefault(part, hit)
 
-    def sentences(self, part: int, read: Callable[[str], tuple[ScoredSentence, ...]], /) -> tuple[ScoredSentence, ...]:
-        """Return the sentences of a message as `read` gives them; none of one that may not be recalled."""
+    def sentences(
+        self, part: int, score_sentences: Callable[[str], tuple[ScoredSentence, ...]], /
+    ) -> tuple[ScoredSentence, ...]:
+        """Return the sentences of a message as `score_sentences` gives them; none of one that may not be recalled."""
         sentences = self._sentences.get(part)
         if sentences is None:
-            sentences = read(self.turn.messages[part].text) if self._is_shown(part) else ()
+            sentences = score_sentences(self.turn.messages[part].text) if self._is_shown(part) else ()
             self._sentences[part] = sentences
         return sentences
 
@@ -454,8 +460,8 @@ class ParseCache:
     They have words, so a space's are to be dropped with its index.
     """
 
-    def __init__(self, most: int = READINGS_KEPT, /) -> None:
-        self._most = most
+    def __init__(self, readings_max: int = READINGS_KEPT, /) -> None:
+        self._most = readings_max
         self._caches: OrderedDict[SpaceId, _DocumentCache] = OrderedDict()
         self._count = 0
         self._lists: OrderedDict[tuple[SpaceId, Hashable], tuple[Hashable, Sequence[Any]]] = OrderedDict()
@@ -466,9 +472,9 @@ class ParseCache:
 
     def turn(self, space: SpaceId, document: Document, /) -> ReadTurn:
         """Return the turn that `document` holds."""
-        cached_turn = self._cached(space, document)
-        if isinstance(cached_turn, ReadTurn):
-            return cached_turn
+        read_turn = self._cached(space, document)
+        if isinstance(read_turn, ReadTurn):
+            return read_turn
         return self._keep(space, document, ReadTurn(Turn.from_bytes(document.body)))
 
     def fact(self, space: SpaceId, document: Document, /) -> PreparedFact:
@@ -479,21 +485,21 @@ class ParseCache:
         return self._keep(space, document, prepare_fact(Fact.from_bytes(document.body)))
 
     async def listed(
-        self, space: SpaceId, name: Hashable, state: Hashable, make: Callable[[], Awaitable[Sequence[ListedT]]], /
+        self, space: SpaceId, name: Hashable, list_state: Hashable, make: Callable[[], Awaitable[Sequence[ListedT]]], /
     ) -> Sequence[ListedT]:
         """Return the result of `make`, which is called again only if the list `name` was last made of another state."""
         key = space, name
-        cached = self._lists.get(key)
-        if cached is not None and cached[0] == state:
+        cached_list = self._lists.get(key)
+        if cached_list is not None and cached_list[0] == list_state:
             self._lists.move_to_end(key)
-            return cached[1]
-        forgotten = self._forgotten
+            return cached_list[1]
+        forget_count = self._forgotten
         values = await make()
         # What was read before a space was forgotten may contain words that were erased since.
-        if forgotten == self._forgotten and len(values) < self._most:
-            self._lists[key] = state, values
+        if forget_count == self._forgotten and len(values) < self._most:
+            self._lists[key] = list_state, values
             self._lists.move_to_end(key)
-            while sum(1 + len(others) for _, others in self._lists.values()) > self._most:
+            while sum(1 + len(list_values) for _, list_values in self._lists.values()) > self._most:
                 self._lists.popitem(last=False)
         return values
 
@@ -528,11 +534,11 @@ class ParseCache:
         self._count += document.ref not in cache
         cache[document.ref] = (document.body, value)
         while self._count > self._most:
-            oldest, others = next(iter(self._caches.items()))
-            if oldest == space:
+            oldest_space, space_cache = next(iter(self._caches.items()))
+            if oldest_space == space:
                 cache.popitem(last=False)
                 self._count -= 1
             else:
-                self._count -= len(others)
-                del self._caches[oldest]
+                self._count -= len(space_cache)
+                del self._caches[oldest_space]
         return value

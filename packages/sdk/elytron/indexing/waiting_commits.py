@@ -39,8 +39,8 @@ class FedCommit:
 
 def fed_commit(entries: Sequence[JournalEntry], documents: Mapping[DocumentRef, Value], /) -> FedCommit:
     """Return a commit by its journal entries, with its documents for the index."""
-    touched = frozenset(entry.ref.collection for entry in entries)
-    return FedCommit(entries[0].sequence, entries[-1], documents, touched)
+    touched_collections = frozenset(entry.ref.collection for entry in entries)
+    return FedCommit(entries[0].sequence, entries[-1], documents, touched_collections)
 
 
 @dataclass(slots=True)
@@ -74,19 +74,19 @@ class WaitingCommits:
         """The last queued entry."""
         return (self.fed or self.parsed)[-1].mark
 
-    def add(self, fed: FedCommit, /) -> None:
+    def add(self, commit: FedCommit, /) -> None:
         """Append the next commit."""
-        self.fed.append(fed)
-        self.documents += len(fed.documents)
+        self.fed.append(commit)
+        self.documents += len(commit.documents)
 
     def take(self) -> Sequence[ParsedCommit]:
         """Return the index changes of everything queued."""
-        for fed in self.fed:
-            part = _take_commit(fed)
-            self.parsed.append(part)
-            sizes = _change_sizes(part.changes)
-            self.chars += sum(sizes)
-            self.longest = max(self.longest, *sizes, 0)
+        for commit in self.fed:
+            parsed_commit = _take_commit(commit)
+            self.parsed.append(parsed_commit)
+            text_sizes = _change_sizes(parsed_commit.changes)
+            self.chars += sum(text_sizes)
+            self.longest = max(self.longest, *text_sizes, 0)
         self.fed.clear()
         return self.parsed
 
@@ -107,24 +107,24 @@ class WaitingCommits:
 
 def _take_commit(fed: FedCommit) -> ParsedCommit:
     """Return the index changes of `fed`."""
-    part = ParsedCommit(fed.first, fed.mark, [], [], None, fed.touched)
+    parsed_commit = ParsedCommit(fed.first, fed.mark, [], [], None, fed.touched)
     # The journal names the documents in the order in which they were written.
     for sequence, (ref, value) in enumerate(fed.documents.items(), fed.first):
         if isinstance(value, VectorSet):
-            part.embedded.append(embedded_of_value(*source_of(ref), value))
+            parsed_commit.embedded.append(embedded_of_value(*source_of(ref), value))
         elif isinstance(value, EmbeddingChoice):
-            part.embedding = value
+            parsed_commit.embedding = value
         elif isinstance(value, Subject):
-            part.changes.append(DocumentChange(ref, called=subject_names(value)))
+            parsed_commit.changes.append(DocumentChange(ref, called=subject_names(value)))
         else:
-            part.changes.append(value_change(ref, value, sequence, fed.documents))
-    return part
+            parsed_commit.changes.append(value_change(ref, value, sequence, fed.documents))
+    return parsed_commit
 
 
 def take_long(changes: Sequence[DocumentChange], /) -> bool:
     """Return whether folding `changes` at once would delay other tasks."""
-    sizes = _change_sizes(changes)
-    return sum(sizes) > MANY_CHARS or max(sizes, default=0) > LONG_CHARS
+    text_sizes = _change_sizes(changes)
+    return sum(text_sizes) > MANY_CHARS or max(text_sizes, default=0) > LONG_CHARS
 
 
 def _change_sizes(changes: Sequence[DocumentChange]) -> list[int]:
@@ -138,27 +138,27 @@ async def count_terms(
 
     The index then has the terms of long texts.
     """
-    counted: list[DocumentChange] = []
-    steps = WorkSteps()
+    counted_changes: list[DocumentChange] = []
+    work_steps = WorkSteps()
     for change in changes:
         units: list[SearchUnit] = []
         for unit in change.units:
             counts: Counter[str] = Counter()
             for terms in analyser.steps(unit.text) if unit.counts is None else ():
                 counts.update(terms)
-                await steps.step()
-            is_counted = unit.counts is not None
-            units.append(unit if is_counted else unit._replace(counts=counts, learnt=await _learn_terms(counts, index)))
-        counted.append(replace(change, units=tuple(units)))
-    return counted
+                await work_steps.step()
+            has_counts = unit.counts is not None
+            units.append(unit if has_counts else unit._replace(counts=counts, learnt=await _learn_terms(counts, index)))
+        counted_changes.append(replace(change, units=tuple(units)))
+    return counted_changes
 
 
 async def _learn_terms(terms: Mapping[str, int], index: "SpaceIndex") -> "LearntTerms | None":
     """Return `terms` as `index` learnt them, in such steps too; None for few."""
     if len(terms) <= _TERMS_AT_ONCE:
         return None
-    learnt, coming, steps = index.learnt(), iter(terms), WorkSteps()
-    while some := list(islice(coming, _TERMS_AT_ONCE)):
-        learnt.add(some)
-        await steps.step()
-    return learnt
+    learnt_terms, remaining_terms, work_steps = index.learnt(), iter(terms), WorkSteps()
+    while next_terms := list(islice(remaining_terms, _TERMS_AT_ONCE)):
+        learnt_terms.add(next_terms)
+        await work_steps.step()
+    return learnt_terms

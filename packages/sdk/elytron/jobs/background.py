@@ -20,9 +20,9 @@ class BackgroundTask:
     """Runs `work` in one task, from `start` to `stop`; restarts it after an unexpected fault."""
 
     def __init__(
-        self, work: Callable[[], Coroutine[Any, Any, None]], /, *, name: str, pause_s: float = PAUSE_S
+        self, work_round: Callable[[], Coroutine[Any, Any, None]], /, *, name: str, pause_s: float = PAUSE_S
     ) -> None:
-        self._work = work
+        self._work = work_round
         self._name = name
         self._pause_s = pause_s
         self._task: asyncio.Task[None] | None = None
@@ -34,12 +34,12 @@ class BackgroundTask:
 
     async def stop(self) -> None:
         """Stop where the work waits, and return when it has ended."""
-        task, self._task = self._task, None
-        if task is None:
+        stopped_task, self._task = self._task, None
+        if stopped_task is None:
             return
-        task.cancel()
+        stopped_task.cancel()
         try:
-            await task
+            await stopped_task
         except asyncio.CancelledError:
             return
 

@@ -59,13 +59,13 @@ class _QueueState:
 
     def put(self, changes: ChangeSet, queue: JobQueue, /, *, is_noted: bool = False) -> None:
         """Add the changes that store `queue` to `changes`."""
-        is_there = bool(queue.active)
-        if queue.over == self.queue.over and is_there and self.revision and self.over_revision:
+        is_not_empty = bool(queue.active)
+        if queue.over == self.queue.over and is_not_empty and self.revision and self.over_revision:
             changes.require(OVER_REF, revision=self.over_revision)
         else:
             # Also when the queue appears or disappears: its revisions start again, and those of this document never do.
             changes.put(OVER_REF, JobQueue(over=queue.over), expects=self.over_revision, action=None)
-        if is_there:
+        if is_not_empty:
             # Last, as every plan writes the queue. Usually without an entry, because the job has one.
             action = JournalAction.MAINTENANCE if is_noted else None
             changes.put(QUEUE_REF, JobQueue(active=queue.active), expects=self.revision, action=action)
@@ -139,13 +139,17 @@ async def enqueue_turns(ctx: OperationContext, scope: Scope, turns: Sequence[int
         stored_job, revision = await _read_job(ctx, scope.space, job_id)
         if stored_job is not None:
             return await _relisted_job(ctx, scope.space, queue_state, KnownJob(job_id, stored_job), revision)
-        entry = job_states.joinable_job(queue_state.queue, record.conversation_tag(key))
-        waiting, waiting_revision = await _read_job(ctx, scope.space, entry.id) if entry is not None else (None, 0)
-        if entry is not None and waiting is not None:
-            merged = tuple(sorted({*waiting.turns, *turn_numbers}))
-            if len(merged) <= limits.MAINTAIN_TURNS:
-                grown = KnownJob(entry.id, waiting.model_copy(update={"turns": merged}))
-                return SettledChanges(grown, await _job_changes(ctx, scope.space, queue_state, grown, waiting_revision))
+        joinable_entry = job_states.joinable_job(queue_state.queue, record.conversation_tag(key))
+        waiting_job, waiting_revision = (
+            await _read_job(ctx, scope.space, joinable_entry.id) if joinable_entry is not None else (None, 0)
+        )
+        if joinable_entry is not None and waiting_job is not None:
+            merged_turns = tuple(sorted({*waiting_job.turns, *turn_numbers}))
+            if len(merged_turns) <= limits.MAINTAIN_TURNS:
+                grown_job = KnownJob(joinable_entry.id, waiting_job.model_copy(update={"turns": merged_turns}))
+                return SettledChanges(
+                    grown_job, await _job_changes(ctx, scope.space, queue_state, grown_job, waiting_revision)
+                )
         if not job_states.has_room(queue_state.queue):
             return SettledChanges(None)
         new_job = KnownJob(job_id, _new_job(scope, turn_numbers, ctx.clock.now()))
@@ -182,9 +186,9 @@ async def schedule_job(
             return await _relisted_job(ctx, scope.space, queue_state, KnownJob(job_id, stored_job), revision)
         if not job_states.has_room(queue_state.queue, kind=kind):
             return SettledChanges(None)
-        fresh = _new_job(scope, (), ctx.clock.now())
+        unfilled_job = _new_job(scope, (), ctx.clock.now())
         job_fields = {"kind": kind, "payload": payload, "due_at": due_at, "terms": terms}
-        new_job = KnownJob(job_id, fresh.model_copy(update=job_fields))
+        new_job = KnownJob(job_id, unfilled_job.model_copy(update=job_fields))
         return SettledChanges(new_job, await _job_changes(ctx, scope.space, queue_state, new_job, revision))
 
     queued_job, _ = await settle_changes(ctx, scope.space, plan)
@@ -222,18 +226,18 @@ async def claim_job(
     async def plan(record: SpaceRecord) -> SettledChanges[KnownJob | None]:
         queue_state = await _read_queue(ctx, space, record)
         now = ctx.clock.now()
-        able = {jobs.MAINTENANCE, *ctx.runners} if kinds is None else kinds
-        entry = job_states.claimable_job(_narrow_queue(queue_state.queue, only), now, able)
-        job, revision = await _read_job(ctx, space, entry.id) if entry is not None else (None, 0)
-        if entry is not None and job is None:
+        runnable_kinds = {jobs.MAINTENANCE, *ctx.runners} if kinds is None else kinds
+        claimable_entry = job_states.claimable_job(_narrow_queue(queue_state.queue, only), now, runnable_kinds)
+        job, revision = await _read_job(ctx, space, claimable_entry.id) if claimable_entry is not None else (None, 0)
+        if claimable_entry is not None and job is None:
             # Damage removed the job and left its entry, which would block all later ones.
-            queue, changes = job_states.unlist_job(queue_state.queue, entry.id), ChangeSet(record)
+            queue, changes = job_states.unlist_job(queue_state.queue, claimable_entry.id), ChangeSet(record)
             queue_state.put(changes, queue, is_noted=True)
             return SettledChanges(None, changes)
-        if entry is None or job is None:
+        if claimable_entry is None or job is None:
             return SettledChanges(None)
-        claim = KnownJob(entry.id, job_states.lease_job(job, holder=holder, at=now))
-        return SettledChanges(claim, await _job_changes(ctx, space, queue_state, claim, revision))
+        leased_job = KnownJob(claimable_entry.id, job_states.lease_job(job, holder=holder, at=now))
+        return SettledChanges(leased_job, await _job_changes(ctx, space, queue_state, leased_job, revision))
 
     claimed_job, _ = await settle_changes(ctx, space, plan)
     return claimed_job
@@ -249,10 +253,10 @@ async def relist_all_jobs(ctx: OperationContext, /) -> None:
 
 async def _relist_jobs(ctx: OperationContext, space: SpaceId) -> None:
     queue = await read_queue(ctx, space)
-    listed = {job.id for job in queue.active}
+    listed_ids = {job.id for job in queue.active}
     async for document in scan_documents(ctx.store, space, jobs.JOBS):
         job_id = JobId(document.ref.key)
-        if job_id not in listed and Job.from_bytes(document.body).state.is_active:
+        if job_id not in listed_ids and Job.from_bytes(document.body).state.is_active:
             await settle_changes(ctx, space, partial(_plan_relisting, ctx, space, job_id))
 
 
@@ -275,18 +279,18 @@ async def _relisted_job(
     return SettledChanges(stored_job, await _job_changes(ctx, space, queue_state, stored_job, revision))
 
 
-async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, step: Step, /) -> KnownJob:
-    """Apply `step` to the job as stored, and return the result. Raises NotFound."""
+async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, change: Step, /) -> KnownJob:
+    """Apply `change` to the job as stored, and return the result. Raises NotFound."""
 
     async def plan(record: SpaceRecord) -> SettledChanges[KnownJob]:
         job, revision = await _read_job(ctx, space, job_id)
         if job is None:
             raise NotFound(what="job", name=job_id)
-        moved = step(job)
-        if moved is None:
+        changed_job = change(job)
+        if changed_job is None:
             return SettledChanges(KnownJob(job_id, job))
         queue_state = await _read_queue(ctx, space, record)
-        moved_job = KnownJob(job_id, moved)
+        moved_job = KnownJob(job_id, changed_job)
         return SettledChanges(moved_job, await _job_changes(ctx, space, queue_state, moved_job, revision))
 
     moved_job, _ = await settle_changes(ctx, space, plan)
@@ -298,9 +302,9 @@ async def work_of(ctx: OperationContext, space: SpaceId, /) -> tuple[WorkHealth,
     """Return the health of the jobs of `space`, and their number in each state."""
     queue = await read_queue(ctx, space)
     stored_jobs = await read_jobs(ctx, space, (*(job.id for job in queue.active), *queue.over))
-    over = [job.job.state for job in stored_jobs if not job.job.state.is_active]
+    finished_states = [job.job.state for job in stored_jobs if not job.job.state.is_active]
     counts = Counter(job.job.state.value for job in stored_jobs)
-    return job_states.work_health(queue, over, ctx.clock.now()), dict(sorted(counts.items()))
+    return job_states.work_health(queue, finished_states, ctx.clock.now()), dict(sorted(counts.items()))
 
 
 def job_view(stored_job: KnownJob, /) -> JobView:
@@ -323,11 +327,11 @@ def job_view(stored_job: KnownJob, /) -> JobView:
     )
 
 
-def _narrow_queue(queue: JobQueue, only: JobId | None) -> JobQueue:
+def _narrow_queue(queue: JobQueue, requested_id: JobId | None) -> JobQueue:
     """Return `queue` reduced to one job to choose, and those that may prevent leasing it."""
-    if only is None:
+    if requested_id is None:
         return queue
-    return JobQueue(active=tuple(job for job in queue.active if job.id == only or job.state is JobState.LEASED))
+    return JobQueue(active=tuple(job for job in queue.active if job.id == requested_id or job.state is JobState.LEASED))
 
 
 async def _read_queue(ctx: OperationContext, space: SpaceId, record: SpaceRecord) -> _QueueState:
@@ -336,12 +340,14 @@ async def _read_queue(ctx: OperationContext, space: SpaceId, record: SpaceRecord
 
 async def _read_documents(ctx: OperationContext, space: SpaceId) -> tuple[JobQueue, int, int]:
     """Return the queue of `space`, and the revisions of the unfinished and the finished jobs; 0 if absent."""
-    active, over = await ctx.store.get(space, (QUEUE_REF, OVER_REF))
-    queue = JobQueue.from_bytes(active.body) if active is not None else JobQueue()
-    if over is not None:  # an earlier build had both in one document
-        queue = queue.model_copy(update={"over": JobQueue.from_bytes(over.body).over})
-    revision, over_revision = (0 if document is None else document.revision for document in (active, over))
-    return queue, revision, over_revision
+    active_document, finished_document = await ctx.store.get(space, (QUEUE_REF, OVER_REF))
+    queue = JobQueue.from_bytes(active_document.body) if active_document is not None else JobQueue()
+    if finished_document is not None:  # an earlier build had both in one document
+        queue = queue.model_copy(update={"over": JobQueue.from_bytes(finished_document.body).over})
+    revision, finished_revision = (
+        0 if document is None else document.revision for document in (active_document, finished_document)
+    )
+    return queue, revision, finished_revision
 
 
 async def _read_job(ctx: OperationContext, space: SpaceId, job_id: JobId) -> tuple[Job | None, int]:
@@ -354,12 +360,12 @@ async def _job_changes(
     """Return the changes that write the job and the queue that lists it, and the long finished jobs to remove."""
     tag = queue_state.record.conversation_tag(ConversationKey(job.job.channel, job.job.conversation))
     entry = QueuedJob(id=job.id, conversation=tag, state=job.job.state, due_at=job.job.due_at, kind=job.job.kind)
-    queue, let_go = job_states.list_job(queue_state.queue, entry)
+    queue, dropped_ids = job_states.list_job(queue_state.queue, entry)
     changes = ChangeSet(queue_state.record)
     changes.put(_job_ref(job.id), job.job, expects=revision, action=JournalAction.MAINTENANCE)
     if queue != queue_state.queue:
         queue_state.put(changes, queue)
-    for ref, document in (await documents_at(ctx.store, space, map(_job_ref, let_go))).items():
+    for ref, document in (await documents_at(ctx.store, space, map(_job_ref, dropped_ids))).items():
         changes.delete(ref, expects=document.revision)
     return changes
 

@@ -55,19 +55,19 @@ class ModelAsker:
         tokens = sum(spending_budget.estimate_tokens(message.text) for message in prompt) + max_tokens
         held_at = await self._hold(tokens)
         # A failed call was made too, so it counts.
-        cost = ModelUsage(calls=1)
+        call_usage = ModelUsage(calls=1)
         try:
-            answer = await self.model.complete(prompt, schema=schema, max_tokens=max_tokens)
-            cost = ModelUsage(
+            completion = await self.model.complete(prompt, schema=schema, max_tokens=max_tokens)
+            call_usage = ModelUsage(
                 calls=1,
-                prompt_tokens=answer.prompt_tokens,
-                completion_tokens=answer.completion_tokens,
-                cost=answer.cost,
+                prompt_tokens=completion.prompt_tokens,
+                completion_tokens=completion.completion_tokens,
+                cost=completion.cost,
             )
-            return answer
+            return completion
         finally:
-            self.spent = self.spent.plus(cost)
-            await self._settle(held_at, tokens, cost)
+            self.spent = self.spent.plus(call_usage)
+            await self._settle(held_at, tokens, call_usage)
 
     async def structured(self, prompt: Sequence[PromptMessage], shape: type[ValueT], /, *, max_tokens: int) -> ValueT:
         """Return the model's answer as a `shape`. Raises ModelRefused if it gives none, even after one retry.
@@ -81,9 +81,9 @@ class ModelAsker:
         schema = schema_of(shape)
 
         async def asked(correction: "AnswerCorrection | None", /) -> WrittenText:
-            more = () if correction is None else _correction_said(correction)
-            answer = await self.ask((*prompt, *more), schema=schema, max_tokens=max_tokens)
-            return WrittenText(answer.text, is_cut=answer.is_cut)
+            correction_messages = () if correction is None else _correction_said(correction)
+            completion = await self.ask((*prompt, *correction_messages), schema=schema, max_tokens=max_tokens)
+            return WrittenText(completion.text, is_cut=completion.is_cut)
 
         return await correct_answer(asked, shape, name=self.model.name)
 
@@ -112,8 +112,8 @@ class ModelAsker:
             changes.put(SPENDING_REF, change(history, now), expects=revision, action=JournalAction.MAINTENANCE)
             return SettledChanges(now, changes)
 
-        kept_at, _ = await settle_changes(self.ctx, self.space, plan)
-        return kept_at
+        changed_at, _ = await settle_changes(self.ctx, self.space, plan)
+        return changed_at
 
 
 async def spent_on(ctx: OperationContext, space: SpaceId, /) -> SpendingHistory:

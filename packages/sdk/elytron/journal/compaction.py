@@ -41,9 +41,9 @@ class EntrySums:
 
     def order_of(self, entry: JournalEntry, /) -> int:
         """Return the number for the position of `entry`; for the entry of a run, the sum of the run."""
-        run = self.run_sum(entry)
-        if run is not None:
-            return run
+        run_sum = self.run_sum(entry)
+        if run_sum is not None:
+            return run_sum
         line = self._order.copy()
         line.update(_entry_place(entry))
         return int.from_bytes(line.digest(), "big")
@@ -60,19 +60,19 @@ class EntrySums:
         """Return the sum of its run stored in `entry`; None for any other entry, or one made without the secret."""
         if entry.covers == 1:
             return None
-        text, code = entry.digest[: 2 * _SUM_BYTES], entry.digest[2 * _SUM_BYTES :]
-        expected = self._code(entry.first, entry.sequence, text)
-        return int(text, 16) if hmac.compare_digest(expected.encode(), code.encode()) else None
+        sum_text, sum_code = entry.digest[: 2 * _SUM_BYTES], entry.digest[2 * _SUM_BYTES :]
+        expected_code = self._code(entry.first, entry.sequence, sum_text)
+        return int(sum_text, 16) if hmac.compare_digest(expected_code.encode(), sum_code.encode()) else None
 
     def run_of(self, entries: Sequence[JournalEntry], /) -> CompactedRun:
         """Return `entries`, which are consecutive, as the run that one entry will replace."""
-        first, last = entries[0].first, entries[-1].sequence
+        first_sequence, last_sequence = entries[0].first, entries[-1].sequence
         text = f"{sum(map(self.order_of, entries)) % MODULUS:0{2 * _SUM_BYTES}x}"
-        return CompactedRun(first, last, text + self._code(first, last, text))
+        return CompactedRun(first_sequence, last_sequence, text + self._code(first_sequence, last_sequence, text))
 
-    def _code(self, first: int, last: int, text: str) -> str:
+    def _code(self, first_sequence: int, last_sequence: int, text: str) -> str:
         code = self._record.chain(b"journal run", size=_CODE_BYTES)
-        code.update(f"{first}|{last}|{text}".encode())
+        code.update(f"{first_sequence}|{last_sequence}|{text}".encode())
         return code.hexdigest()
 
 
@@ -90,8 +90,8 @@ async def compact_space(store: Store, space: SpaceId, /) -> int:
     (document,) = await store.get(space, (REF,))
     if document is None or is_reserved(space):
         return 0
-    sums = EntrySums(SpaceRecord.from_bytes(document.body))
-    runs = [run async for run in _spent_runs(store, space, sums)]
+    entry_sums = EntrySums(SpaceRecord.from_bytes(document.body))
+    runs = [compacted_run async for compacted_run in _spent_runs(store, space, entry_sums)]
     count = 0
     for start in range(0, len(runs), limits.COMPACTION_RUNS):
         count += await store.compact(space, runs[start : start + limits.COMPACTION_RUNS])
@@ -99,10 +99,10 @@ async def compact_space(store: Store, space: SpaceId, /) -> int:
 
 
 async def _spent_runs(store: Store, space: SpaceId, sums: EntrySums) -> AsyncIterator[CompactedRun]:
-    spent = await _spent_refs(store, space)
+    spent_refs = await _spent_refs(store, space)
     entries: list[JournalEntry] = []
     async for entry in _but_the_last(store, space):
-        if entry.covers > 1 or (not entry.digest and (entry.ref in spent or _changed_nothing(entry))):
+        if entry.covers > 1 or (not entry.digest and (entry.ref in spent_refs or _changed_nothing(entry))):
             entries.append(entry)
             continue
         # Replacing one entry by one saves nothing.
@@ -114,30 +114,30 @@ async def _spent_runs(store: Store, space: SpaceId, sums: EntrySums) -> AsyncIte
 
 
 async def _but_the_last(store: Store, space: SpaceId) -> AsyncIterator[JournalEntry]:
-    before: JournalEntry | None = None
+    previous_entry: JournalEntry | None = None
     async for entry in scan_entries(store, space):
-        if before is not None:
-            yield before
-        before = entry
+        if previous_entry is not None:
+            yield previous_entry
+        previous_entry = entry
 
 
 async def _spent_refs(store: Store, space: SpaceId) -> set[DocumentRef]:
     """Return the refs that are named only by entries without a digest, and contain no document."""
-    digested: set[DocumentRef] = set()
+    digested_refs: set[DocumentRef] = set()
     refs: dict[DocumentRef, None] = {}
     async for entry in scan_entries(store, space):
         if entry.covers == 1:
             if entry.digest:
-                digested.add(entry.ref)
+                digested_refs.add(entry.ref)
             elif not _changed_nothing(entry):
                 refs[entry.ref] = None
-    candidates = [ref for ref in refs if ref not in digested]
-    spent: set[DocumentRef] = set()
+    candidates = [ref for ref in refs if ref not in digested_refs]
+    spent_refs: set[DocumentRef] = set()
     for start in range(0, len(candidates), limits.SCAN_MAX):
         page = candidates[start : start + limits.SCAN_MAX]
         documents = await store.get(space, page)
-        spent.update(ref for ref, document in zip(page, documents, strict=True) if document is None)
-    return spent
+        spent_refs.update(ref for ref, document in zip(page, documents, strict=True) if document is None)
+    return spent_refs
 
 
 def _changed_nothing(entry: JournalEntry) -> bool:

@@ -60,11 +60,11 @@ class CommitWaiters:
         """Return the event for the next change of `space`. Get it before reading, so that none is missed."""
         return self._waiting.setdefault(space, asyncio.Event())
 
-    def note(self, space: SpaceId, first: int, last: int, at: Instant, /) -> None:
+    def note(self, space: SpaceId, first_sequence: int, last_sequence: int, at: Instant, /) -> None:
         """Record the caller of the entries that were just committed."""
-        caller = WRITER.get()
-        if caller is not None:
-            self.writers.append(WrittenRun(space, first, last, at, caller))
+        commit_caller = WRITER.get()
+        if commit_caller is not None:
+            self.writers.append(WrittenRun(space, first_sequence, last_sequence, at, commit_caller))
 
     def tell(self, space: SpaceId, /) -> None:
         """Wake all readers that wait for `space`."""
@@ -84,20 +84,20 @@ class AnnouncingStore(PassingStore):
         self.commits = CommitWaiters()
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
-        committed = await self._inner.commit(batch)
-        if not committed.replayed:
-            self.commits.note(batch.space, committed.first, committed.last, batch.at)
+        receipt = await self._inner.commit(batch)
+        if not receipt.replayed:
+            self.commits.note(batch.space, receipt.first, receipt.last, batch.at)
         self.commits.tell(batch.space)
-        return committed
+        return receipt
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         try:
             refs = erasure.named
             if refs is None:
                 refs = tuple(ref for ref in dict.fromkeys(erasure.refs) if ref.collection in FOLDED)
-            receipt = await self._inner.erase(replace(erasure, named=refs))
-            self.commits.note(erasure.space, receipt.sequence - len(refs), receipt.sequence, erasure.at)
-            return receipt
+            erasure_receipt = await self._inner.erase(replace(erasure, named=refs))
+            self.commits.note(erasure.space, erasure_receipt.sequence - len(refs), erasure_receipt.sequence, erasure.at)
+            return erasure_receipt
         finally:
             self.commits.tell(erasure.space)
 
@@ -152,34 +152,36 @@ class JournalFollower:
         """Skip to the oldest streamed entry, if the reader is further behind."""
         if not await self._journals.read(self._space, sequence + EVENTS_BACKLOG, 1):
             return None
-        last = await self._journals.last(self._space, sequence + EVENTS_BACKLOG)
-        assert last is not None
-        begin = last.sequence - EVENTS_BACKLOG
-        (self._mark,) = await self._journals.read(self._space, begin - 1, 1)
+        last_mark = await self._journals.last(self._space, sequence + EVENTS_BACKLOG)
+        assert last_mark is not None
+        backlog_start = last_mark.sequence - EVENTS_BACKLOG
+        (self._mark,) = await self._journals.read(self._space, backlog_start - 1, 1)
         return EventGap(space=self._space, reason=GapReason.RETENTION, first=sequence + 1, last=self._mark.sequence)
 
     async def next(self) -> Sequence[JournalEvent] | EventGap:
         """Wait for the entries after the reader's position, and return them; or the gap that opened there."""
         while True:
             # Obtained before the read, so that a commit in between wakes this reader.
-            changed = self._journals.commits.next(self._space)
+            commit_event = self._journals.commits.next(self._space)
             events = await self.read()
             if events:
                 return events
-            await self._journals.wait(self._space, self._mark, changed)
+            await self._journals.wait(self._space, self._mark, commit_event)
 
     async def read(self) -> Sequence[JournalEvent] | EventGap:
         """Return the entries after the reader's position now, perhaps none."""
-        mark = self._mark
+        last_mark = self._mark
         # The mark is read again, which shows what was erased or compacted meanwhile.
-        page = await self._journals.read(self._space, mark.sequence - 1 if mark is not None else 0, limits.EVENTS_PAGE)
-        if mark is not None:
-            if page and page[0].covers > 1 and page[0].first <= mark.sequence and page[0] != mark:
+        page = await self._journals.read(
+            self._space, last_mark.sequence - 1 if last_mark is not None else 0, limits.EVENTS_PAGE
+        )
+        if last_mark is not None:
+            if page and page[0].covers > 1 and page[0].first <= last_mark.sequence and page[0] != last_mark:
                 self._mark = page[0]
-                return _compacted_gap(self._space, page[0], behind=mark.sequence)
-            if not page or (page[0].sequence, page[0].at) != (mark.sequence, mark.at):
+                return _compacted_gap(self._space, page[0], behind=last_mark.sequence)
+            if not page or (page[0].sequence, page[0].at) != (last_mark.sequence, last_mark.at):
                 self._mark = None
-                return EventGap(space=self._space, reason=GapReason.ERASED, first=1, last=mark.sequence)
+                return EventGap(space=self._space, reason=GapReason.ERASED, first=1, last=last_mark.sequence)
             # An erasure may have removed its digest; the position is the same.
             self._mark = page[0]
             page = page[1:]
@@ -213,47 +215,47 @@ class StoreJournals:
 
     async def last(self, space: SpaceId, after: int, /) -> Mark:
         """Return the newest entry, which is after `after` if any is, in a few small reads."""
-        newest: Mark = None
-        low, step = after, 1
-        while page := await self.read(space, low, 1):
-            newest, low, step = page[0], page[0].sequence + step, step * 2
-        high = low
-        low = newest.sequence if newest is not None else after
-        while newest is not None and high - low > 1:
-            middle = (low + high) // 2
-            if page := await self.read(space, middle, 1):
-                newest, low = page[0], page[0].sequence
+        newest_mark: Mark = None
+        low_sequence, step_size = after, 1
+        while page := await self.read(space, low_sequence, 1):
+            newest_mark, low_sequence, step_size = page[0], page[0].sequence + step_size, step_size * 2
+        high_sequence = low_sequence
+        low_sequence = newest_mark.sequence if newest_mark is not None else after
+        while newest_mark is not None and high_sequence - low_sequence > 1:
+            middle_sequence = (low_sequence + high_sequence) // 2
+            if page := await self.read(space, middle_sequence, 1):
+                newest_mark, low_sequence = page[0], page[0].sequence
             else:
-                high = middle
-        if newest is not None and (page := await self.read(space, newest.sequence, limits.EVENTS_PAGE)):
-            newest = page[-1]
-        return newest
+                high_sequence = middle_sequence
+        if newest_mark is not None and (page := await self.read(space, newest_mark.sequence, limits.EVENTS_PAGE)):
+            newest_mark = page[-1]
+        return newest_mark
 
-    async def wait(self, space: SpaceId, mark: Mark, changed: asyncio.Event, /) -> None:
-        """Wait until `space` may have grown beyond `mark`."""
-        marks = self._waiting.setdefault(space, [])
-        marks.append(mark)
+    async def wait(self, space: SpaceId, last_mark: Mark, commit_event: asyncio.Event, /) -> None:
+        """Wait until `space` may have grown beyond `last_mark`."""
+        waiting_marks = self._waiting.setdefault(space, [])
+        waiting_marks.append(last_mark)
         if self._store.capabilities.following and space not in self._lookouts:
             self._lookouts[space] = asyncio.create_task(self._look_out(space))
         try:
-            await changed.wait()
+            await commit_event.wait()
         finally:
-            marks.remove(mark)
-            if not marks:
+            waiting_marks.remove(last_mark)
+            if not waiting_marks:
                 self._waiting.pop(space, None)
-                lookout = self._lookouts.pop(space, None)
-                if lookout is not None:
-                    lookout.cancel()
+                lookout_task = self._lookouts.pop(space, None)
+                if lookout_task is not None:
+                    lookout_task.cancel()
 
     async def _look_out(self, space: SpaceId) -> None:
         """Wake the readers of `space` when another process has written to it, or it cannot be read any more."""
         while True:
             await asyncio.sleep(self._poll_s)
             try:
-                grown = [mark for mark in set(self._waiting.get(space, ())) if await self._is_behind(space, mark)]
+                grown_marks = [mark for mark in set(self._waiting.get(space, ())) if await self._is_behind(space, mark)]
             except Exception:  # noqa: BLE001 - each reader meets it itself and reports it
-                grown = [None]
-            if grown:
+                grown_marks = [None]
+            if grown_marks:
                 self.commits.tell(space)
 
     async def _is_behind(self, space: SpaceId, mark: Mark) -> bool:
@@ -264,10 +266,10 @@ class StoreJournals:
 
 async def reach_sequence(store: Store, commits: CommitWaiters, space: SpaceId, sequence: int, /) -> None:
     """Wait until the journal of `space` has `sequence`. Raises SequenceAhead if that takes too long."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + MIN_SEQUENCE_WAIT_S
+    event_loop = asyncio.get_running_loop()
+    deadline = event_loop.time() + MIN_SEQUENCE_WAIT_S
     while not await store.journal(space, after=sequence - 1, limit=1):
-        if loop.time() >= until:
+        if event_loop.time() >= deadline:
             raise SequenceAhead(expected=sequence)
         with suppress(TimeoutError):
             await asyncio.wait_for(commits.next(space).wait(), MIN_SEQUENCE_POLL_S)
@@ -299,10 +301,10 @@ def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
     )
 
 
-def _compacted_gap(space: SpaceId, run: JournalEntry, *, behind: int) -> EventGap:
-    """Return the gap of a reader at `behind` after the entries of `run` were compacted."""
-    first = min(max(behind + 1, run.first), run.sequence)
-    return EventGap(space=space, reason=GapReason.COMPACTED, first=first, last=run.sequence)
+def _compacted_gap(space: SpaceId, compacted_run: JournalEntry, *, behind: int) -> EventGap:
+    """Return the gap of a reader at `behind` after the entries of `compacted_run` were compacted."""
+    first_missing = min(max(behind + 1, compacted_run.first), compacted_run.sequence)
+    return EventGap(space=space, reason=GapReason.COMPACTED, first=first_missing, last=compacted_run.sequence)
 
 
 def _entry_id(entry: JournalEntry) -> EventId:

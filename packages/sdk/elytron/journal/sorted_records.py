@@ -22,8 +22,8 @@ class SortedRecords:
     The file has no name, and is masked by a key that only this object has: a digest of a short text can be guessed.
     """
 
-    def __init__(self, size: int, /) -> None:
-        self._size = size
+    def __init__(self, record_bytes: int, /) -> None:
+        self._size = record_bytes
         self._fresh: list[bytes] = []
         self._file: IO[bytes] | None = None
         self._runs = 0
@@ -44,35 +44,35 @@ class SortedRecords:
 
     def _spill(self) -> None:
         self._fresh.sort()
-        at = self._runs * (_AT_ONCE // _BLOCK)
+        first_block = self._runs * (_AT_ONCE // _BLOCK)
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed when this object goes
                 finalize(self, self._file.close)
             self._file.seek(0, os.SEEK_END)
-            for number, start in enumerate(range(0, _AT_ONCE, _BLOCK), at):
-                self._file.write(self._mask(number, b"".join(self._fresh[start : start + _BLOCK])))
+            for block_number, start in enumerate(range(0, _AT_ONCE, _BLOCK), first_block):
+                self._file.write(self._mask(block_number, b"".join(self._fresh[start : start + _BLOCK])))
         except OSError as error:
             raise _temporary_refusal(error) from error
         self._fresh = []
         self._runs += 1
 
-    def _read_run(self, run: int) -> Iterator[bytes]:
-        file, size = self._file, self._size * _BLOCK
+    def _read_run(self, run_number: int) -> Iterator[bytes]:
+        file, block_bytes = self._file, self._size * _BLOCK
         assert file is not None
-        first = run * (_AT_ONCE // _BLOCK)
-        for number in range(first, first + _AT_ONCE // _BLOCK):
+        first_block = run_number * (_AT_ONCE // _BLOCK)
+        for block_number in range(first_block, first_block + _AT_ONCE // _BLOCK):
             try:
-                file.seek(number * size)
-                block = self._mask(number, file.read(size))
+                file.seek(block_number * block_bytes)
+                block = self._mask(block_number, file.read(block_bytes))
             except OSError as error:
                 raise _temporary_refusal(error) from error
-            for start in range(0, size, self._size):
+            for start in range(0, block_bytes, self._size):
                 yield block[start : start + self._size]
 
-    def _mask(self, number: int, block: bytes) -> bytes:
-        stream = hashlib.shake_256(self._key + number.to_bytes(8, "big")).digest(len(block))
-        return (int.from_bytes(block, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(block), "big")
+    def _mask(self, block_number: int, block: bytes) -> bytes:
+        mask_bytes = hashlib.shake_256(self._key + block_number.to_bytes(8, "big")).digest(len(block))
+        return (int.from_bytes(block, "big") ^ int.from_bytes(mask_bytes, "big")).to_bytes(len(block), "big")
 
 
 def _temporary_refusal(error: OSError) -> StoreUnavailable:

@@ -51,10 +51,10 @@ class StateFingerprint:
 
     def hexdigest(self) -> str:
         """Return the digest; with many documents it takes a while."""
-        state = hashlib.sha256()
+        hash_state = hashlib.sha256()
         for record in self._records:
-            state.update(record)
-        return state.hexdigest()
+            hash_state.update(record)
+        return hash_state.hexdigest()
 
 
 class EventFingerprint:
@@ -68,8 +68,8 @@ class EventFingerprint:
 
     def add(self, entry: JournalEntry, /) -> None:
         line = f"{entry.sequence}|{entry.at}|{entry.action}|{entry.ref.collection}|{entry.ref.key}|{entry.digest}"
-        covered = f"|{entry.covers}" if entry.covers > 1 else ""
-        self._state.update(f"{line}{covered}\n".encode())
+        covered_text = f"|{entry.covers}" if entry.covers > 1 else ""
+        self._state.update(f"{line}{covered_text}\n".encode())
         self.count += 1
         self.sequence = entry.sequence
 
@@ -117,9 +117,9 @@ class HeadChain:
 
     def _public_digest(self, purpose: bytes, total: int) -> str:
         # A published head must not disclose the sums: with them a run could be forged.
-        chain = self._record.chain(purpose, size=DIGEST_BYTES)
-        chain.update(f"{self._sequence}|{total}".encode())
-        return chain.hexdigest()
+        digest_chain = self._record.chain(purpose, size=DIGEST_BYTES)
+        digest_chain.update(f"{self._sequence}|{total}".encode())
+        return digest_chain.hexdigest()
 
     def _stand(self) -> None:
         if self._expected is not None and self._sequence == self._expected.sequence:
@@ -178,33 +178,39 @@ class DigestAccount:
 
     def _add(self, ref: DocumentRef, sequence: int, kind: int, digest: str, *, is_rescued: bool = False) -> None:
         collection = self._collections.setdefault(ref.collection, len(self._collections))
-        place = _short_digest(f"{ref.collection}/{ref.key}")
-        self._records.add(_ACCOUNT.pack(place, sequence, kind, collection, is_rescued, _short_digest(digest)))
+        place_digest = _short_digest(f"{ref.collection}/{ref.key}")
+        self._records.add(_ACCOUNT.pack(place_digest, sequence, kind, collection, is_rescued, _short_digest(digest)))
 
-    def report(self, walked: Collection[str], /) -> JournalAccount:
-        """Return the result for documents in the `walked` collections; with many it takes a while."""
-        numbers = {number for name, number in self._collections.items() if name in walked}
-        document_count = altered = missing = 0
+    def report(self, walked_collections: Collection[str], /) -> JournalAccount:
+        """Return the result for documents in `walked_collections`; with many it takes a while."""
+        collection_numbers = {
+            collection_number for name, collection_number in self._collections.items() if name in walked_collections
+        }
+        document_count = altered_count = missing_count = 0
         for _, records in groupby(map(_ACCOUNT.unpack, self._records), key=itemgetter(0)):
-            last = document = None
-            is_later = False
+            last_entry = document = None
+            is_written_later = False
             for record in records:
                 if record[2] == _ENTRY:
-                    last = record
+                    last_entry = record
                 elif record[2] == _DOCUMENT:
                     document = record
                 else:
-                    is_later = True
-            if last is None:
+                    is_written_later = True
+            if last_entry is None:
                 continue
-            _, _, _, collection, is_rescued, digest = last
+            _, _, _, collection, is_rescued, digest = last_entry
             if document is not None:
                 document_count += 1
-                altered += not (is_later or is_rescued or document[-1] == digest)
-            elif not is_later:
-                missing += digest != _NO_DIGEST and collection in numbers
+                altered_count += not (is_written_later or is_rescued or document[-1] == digest)
+            elif not is_written_later:
+                missing_count += digest != _NO_DIGEST and collection in collection_numbers
         return JournalAccount(
-            told=document_count, altered=altered, missing=missing, compacted=self._compacted, unproven=self._unproven
+            told=document_count,
+            altered=altered_count,
+            missing=missing_count,
+            compacted=self._compacted,
+            unproven=self._unproven,
         )
 
 
@@ -230,11 +236,11 @@ async def verify_store(store: Store, expected_heads: Mapping[SpaceId, str], /) -
     """
     heads = {space: JournalHead.parse(text) for space, text in expected_heads.items()}
     names = [space async for space in ports_store.scan_spaces(store)]
-    absent = sorted(set(heads).difference(names))
+    absent_spaces = sorted(set(heads).difference(names))
     reports = [await _verify_space(store, space, heads.get(space)) for space in names]
     absence_reports = [
         VerifiedSpace(space=space, head="", standing=HeadStanding.ABSENT, account=JournalAccount(told=0))
-        for space in absent
+        for space in absent_spaces
     ]
     return *reports, *absence_reports
 
@@ -243,20 +249,20 @@ async def _verify_space(store: Store, space: SpaceId, expected_head: JournalHead
     (document,) = await store.get(space, (REF,))
     if document is None:
         # A space without a record was never written or lost it: the rest of it has no head.
-        standing = HeadStanding.ABSENT if expected_head is not None else None
-        return VerifiedSpace(space=space, head="", standing=standing, account=JournalAccount(told=0))
+        head_standing = HeadStanding.ABSENT if expected_head is not None else None
+        return VerifiedSpace(space=space, head="", standing=head_standing, account=JournalAccount(told=0))
     record = SpaceRecord.from_bytes(document.body)
-    chain, account = HeadChain(record, expected_head), DigestAccount(record)
+    head_chain, digest_account = HeadChain(record, expected_head), DigestAccount(record)
     collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
     async for entry in ports_store.scan_entries(store, space):
-        chain.add(entry)
-        account.tell(entry)
+        head_chain.add(entry)
+        digest_account.tell(entry)
         if entry.digest:
             collections[entry.ref.collection] = None  # the server's own space contains keys and users
     async for document in space_documents(store, space, collections=collections):
-        account.meet(document)
-    async for entry in ports_store.scan_entries(store, space, after=chain.head.sequence):
-        account.retell(entry)
+        digest_account.meet(document)
+    async for entry in ports_store.scan_entries(store, space, after=head_chain.head.sequence):
+        digest_account.retell(entry)
     return VerifiedSpace(
-        space=space, head=str(chain.head), standing=chain.standing, account=account.report(collections)
+        space=space, head=str(head_chain.head), standing=head_chain.standing, account=digest_account.report(collections)
     )

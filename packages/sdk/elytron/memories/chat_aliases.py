@@ -55,12 +55,12 @@ async def meant_conversation(ctx: OperationContext, scope: Scope, /) -> MeantCon
     if document is None:
         return MeantConversation(scope.conversation_key)
     try:
-        alias = transcript.ChatAlias.model_validate_json(document.body)
+        chat_alias = transcript.ChatAlias.model_validate_json(document.body)
     except ValidationError:
         return MeantConversation(scope.conversation_key, AliasTrust.MISMATCHED)
-    if (alias.channel, alias.chat) != (scope.channel, scope.chat):
+    if (chat_alias.channel, chat_alias.chat) != (scope.channel, scope.chat):
         return MeantConversation(scope.conversation_key, AliasTrust.MISMATCHED)
-    conversation = alias.conversations.get(subject_of(scope))
+    conversation = chat_alias.conversations.get(subject_of(scope))
     if conversation is None:
         return MeantConversation(scope.conversation_key, AliasTrust.UNKNOWN_SUBJECT)
     key = ConversationKey(scope.channel, conversation)
@@ -74,11 +74,11 @@ async def with_last(ctx: OperationContext, scope: Scope, /) -> Scope:
     """Return `scope` with the conversation of the last committed turn, if it names neither one nor a chat."""
     if scope.conversation is not None or scope.chat is not None:
         return scope
-    last = ctx.last_conversations.of(scope)
-    record = await ctx.spaces.find(scope.space) if last is not None else None
+    last_conversation = ctx.last_conversations.of(scope)
+    record = await ctx.spaces.find(scope.space) if last_conversation is not None else None
     if record is None:
         return scope
-    last_scope = scope.model_copy(update={"conversation": last})
+    last_scope = scope.model_copy(update={"conversation": last_conversation})
     head = await read_head(ctx.store, scope.space, record.conversation_tag(last_scope.conversation_key))
     return last_scope if head is not None and head[0].turns else scope
 
@@ -114,18 +114,18 @@ async def read_alias(
     stored_alias, revision = await value_at(ctx.store, scope.space, ref, transcript.ChatAlias)
     if stored_alias is None and scope.conversation == scope.chat:
         return None
-    alias = stored_alias or transcript.ChatAlias(channel=scope.channel, chat=scope.chat)
+    chat_alias = stored_alias or transcript.ChatAlias(channel=scope.channel, chat=scope.chat)
     subject = subject_of(scope)
-    if alias.conversations.get(subject) == scope.conversation:
+    if chat_alias.conversations.get(subject) == scope.conversation:
         return None
-    others = [item for item in alias.conversations.items() if item[0] != subject]
-    tied = dict([*others, (subject, scope.conversation)][-ALIASED_SUBJECTS:])
-    return alias.model_copy(update={"conversations": tied}), revision
+    other_subjects = [item for item in chat_alias.conversations.items() if item[0] != subject]
+    conversations_by_subject = dict([*other_subjects, (subject, scope.conversation)][-ALIASED_SUBJECTS:])
+    return chat_alias.model_copy(update={"conversations": conversations_by_subject}), revision
 
 
-def put_alias(changes: ChangeSet, record: SpaceRecord, alias: transcript.ChatAlias, revision: int, /) -> None:
+def put_alias(changes: ChangeSet, record: SpaceRecord, chat_alias: transcript.ChatAlias, revision: int, /) -> None:
     """Add the alias to a batch."""
-    changes.put(_alias_ref(record, alias.channel, alias.chat), alias, expects=revision, action=None)
+    changes.put(_alias_ref(record, chat_alias.channel, chat_alias.chat), chat_alias, expects=revision, action=None)
 
 
 def _alias_ref(record: SpaceRecord, channel: str, chat: str) -> DocumentRef:

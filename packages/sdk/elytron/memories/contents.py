@@ -86,9 +86,9 @@ class SpaceReading:
     @property
     def times(self) -> tuple[Instant | None, Instant | None]:
         """Return when the first and the last message of the space were said."""
-        firsts = [head.first_at for head in self.conversations if head.first_at is not None]
-        lasts = [head.last_at for head in self.conversations if head.last_at is not None]
-        return min(firsts, default=None), max(lasts, default=None)
+        first_times = [head.first_at for head in self.conversations if head.first_at is not None]
+        last_times = [head.last_at for head in self.conversations if head.last_at is not None]
+        return min(first_times, default=None), max(last_times, default=None)
 
     async def _read(self, ctx: OperationContext, space: SpaceId) -> None:
         record = await ctx.spaces.find(space)
@@ -111,33 +111,40 @@ class SpaceReading:
 
     async def _read_all(self, ctx: OperationContext, space: SpaceId, record: SpaceRecord | None) -> None:
         """Read every entry and document with constant memory."""
-        chain = HeadChain(record, self.recorded_head) if record is not None else None
-        account = DigestAccount(record) if record is not None and self.is_checked else None
-        state, events, steps = StateFingerprint(), EventFingerprint(), await _ReadingSteps.begin(ctx, space)
+        head_chain = HeadChain(record, self.recorded_head) if record is not None else None
+        digest_account = DigestAccount(record) if record is not None and self.is_checked else None
+        state_fingerprint, event_fingerprint, reading_steps = (
+            StateFingerprint(),
+            EventFingerprint(),
+            await _ReadingSteps.begin(ctx, space),
+        )
         async for entry in store.scan_entries(ctx.store, space, page=_STEP):
-            events.add(entry)
-            if chain is not None:
-                chain.add(entry)
-            if account is not None:
-                account.tell(entry)
+            event_fingerprint.add(entry)
+            if head_chain is not None:
+                head_chain.add(entry)
+            if digest_account is not None:
+                digest_account.tell(entry)
             self.sequence = entry.sequence
-            steps.take(entry.covers)
+            reading_steps.take(entry.covers)
         async for document in space_documents(ctx.store, space):
             self.counts[document.ref.collection] += 1
-            state.add(document)
+            state_fingerprint.add(document)
             self._take(document)
-            if account is not None:
-                account.meet(document)
-            steps.take()
-        if account is not None:
+            if digest_account is not None:
+                digest_account.meet(document)
+            reading_steps.take()
+        if digest_account is not None:
             async for entry in store.scan_entries(ctx.store, space, after=self.sequence):
-                account.retell(entry)
-            self.account = await asyncio.to_thread(account.report, COLLECTIONS)
+                digest_account.retell(entry)
+            self.account = await asyncio.to_thread(digest_account.report, COLLECTIONS)
         if self.is_whole:
-            self.state, self.events = await asyncio.to_thread(state.hexdigest), events.hexdigest()
-            self.head = str(chain.head) if chain is not None else ""
+            self.state, self.events = (
+                await asyncio.to_thread(state_fingerprint.hexdigest),
+                event_fingerprint.hexdigest(),
+            )
+            self.head = str(head_chain.head) if head_chain is not None else ""
             if self.recorded_head is not None:
-                self.standing = chain.standing if chain is not None else HeadStanding.ABSENT
+                self.standing = head_chain.standing if head_chain is not None else HeadStanding.ABSENT
 
     async def _count_vectors(
         self, ctx: OperationContext, space: SpaceId, record: SpaceRecord, index: "SpaceIndex"
@@ -190,15 +197,15 @@ class _ReadingSteps:
     @classmethod
     async def begin(cls, ctx: OperationContext, space: SpaceId, /) -> Self:
         """Return the steps of reading `space`; for a damaged one nothing is reported."""
-        total = 0
+        total_steps = 0
         if ctx.progress is not None:
             with suppress(StoreError, SealError):
-                total = await end_of(ctx.store, space, 1) + sum(
+                total_steps = await end_of(ctx.store, space, 1) + sum(
                     [await ctx.store.count(space, name) for name in COLLECTIONS]
                 )
-        return cls(ctx.progress, total)
+        return cls(ctx.progress, total_steps)
 
     def take(self, count: int = 1, /) -> None:
-        before, self.count = self.count, self.count + count
-        if self.progress is not None and self.count // _STEP > before // _STEP:
+        count_before, self.count = self.count, self.count + count
+        if self.progress is not None and self.count // _STEP > count_before // _STEP:
             self.progress(min(self.count, self.total), self.total)

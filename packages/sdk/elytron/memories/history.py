@@ -53,14 +53,14 @@ async def history_of(
         case FactMemory(fact=fact):
             return await _of_slot_read(ctx, scope, fact, include_private=include_private)
         case MessageMemory(turn=turn, part=part):
-            items = _of_message(memory_id, turn, part)
+            history = _of_message(memory_id, turn, part)
         case SkillMemory(skill=skill):
-            items = _of_skill(memory_id, skill)
+            history = _of_skill(memory_id, skill)
         case StoredMemory():
-            items = _of_kept(memory_id, memory, trail)
+            history = _of_kept(memory_id, memory, trail)
         case _:
             assert_never(memory)
-    return with_trail(items, trail, memory=memory_id, part=part)
+    return with_trail(history, trail, memory=memory_id, part=part)
 
 
 async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) -> Memory:
@@ -74,8 +74,8 @@ async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) 
 def _of_message(memory: str, turn: transcript.Turn, part: int) -> list[HistoryItem]:
     text = turn.messages[part].text if turn.is_readable(part) else None
     said_at = turn.messages[part].at
-    claimed_at = said_at if late_recording(said_at, turn.recorded_at) is not None else None
-    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=turn.recorded_at, claimed_at=claimed_at, text=text)]
+    future_claim = said_at if late_recording(said_at, turn.recorded_at) is not None else None
+    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=turn.recorded_at, claimed_at=future_claim, text=text)]
     if part in turn.forgotten:
         items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=turn.forgotten[part]))
     return items
@@ -102,16 +102,16 @@ async def _of_gone_skill(ctx: OperationContext, scope: Scope, name: str) -> list
 
 def _of_kept(memory_id: str, memory: StoredMemory, trail: AuditTrail | None) -> list[HistoryItem]:
     """Return the latest words of a memory that is overwritten in place; a private document's text is not shown."""
-    hidden = sum(event.action in _HIDINGS for event in trail.events) if trail is not None else 0
+    hiding_count = sum(event.action in _HIDINGS for event in trail.events) if trail is not None else 0
     is_private = memory.plane is RecallPlane.PRIVATE_GARDEN
     value = memory.value
     # Hiding and showing again raise the revision and change no word.
-    event = HistoryEvent.ADDED if memory.revision - hidden <= 1 else HistoryEvent.SUPERSEDED
+    event = HistoryEvent.ADDED if memory.revision - hiding_count <= 1 else HistoryEvent.SUPERSEDED
     text = None if is_private else text_of(value)
     items = [HistoryItem(id=memory_id, event=event, at=at_of(value), text=text)]
     if isinstance(value, candidates.Candidate) and value.resolved_at is not None:
-        resolved = HistoryEvent.CONFIRMED if value.became is not None else HistoryEvent.DELETED
-        items.append(HistoryItem(id=memory_id, event=resolved, at=value.resolved_at, reason=value.resolution))
+        resolution_event = HistoryEvent.CONFIRMED if value.became is not None else HistoryEvent.DELETED
+        items.append(HistoryItem(id=memory_id, event=resolution_event, at=value.resolved_at, reason=value.resolution))
     elif (at := forgotten_at(value)) is not None:
         items.append(HistoryItem(id=memory_id, event=HistoryEvent.FORGOTTEN, at=at))
     return items
@@ -129,9 +129,9 @@ async def _of_slot_read(ctx: OperationContext, scope: Scope, fact: Fact, *, incl
     refs = {version.id: DocumentRef(FACTS, version.id) for version in versions}
     trails = await audit_trails(ctx, scope.space, record, refs.values())
     history: list[HistoryItem] = []
-    for one in versions:
-        items = _of_fact(one, is_shown=may_disclose(one, include_private=include_private))
-        history += with_trail(items, trails.get(refs[one.id]), memory=one.id)
+    for fact_version in versions:
+        items = _of_fact(fact_version, is_shown=may_disclose(fact_version, include_private=include_private))
+        history += with_trail(items, trails.get(refs[fact_version.id]), memory=fact_version.id)
     return history
 
 
@@ -161,6 +161,6 @@ def _of_fact(fact: Fact, *, is_shown: bool) -> list[HistoryItem]:
     if fact.evidence_count > 1:
         items.append(HistoryItem(id=fact.id, event=HistoryEvent.CONFIRMED, at=max(fact.recorded_at, fact.confirmed_at)))
     if fact.closed_at is not None and fact.state in _CLOSED:
-        because = fact.closed_because or ""
-        items.append(HistoryItem(id=fact.id, event=_CLOSED[fact.state], at=fact.closed_at, reason=because))
+        closing_reason = fact.closed_because or ""
+        items.append(HistoryItem(id=fact.id, event=_CLOSED[fact.state], at=fact.closed_at, reason=closing_reason))
     return items

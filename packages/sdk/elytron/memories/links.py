@@ -30,7 +30,12 @@ class RestingMemory:
 
 
 async def link_sources(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: ChangeSet, resting: Sequence[RestingMemory], /
+    ctx: OperationContext,
+    space: SpaceId,
+    record: SpaceRecord,
+    changes: ChangeSet,
+    resting_memories: Sequence[RestingMemory],
+    /,
 ) -> None:
     """Add links to a batch from each memory to the turns that it cites; existing links are unchanged.
 
@@ -41,39 +46,43 @@ async def link_sources(
             item,
             *citation,
         )
-        for item in resting
+        for item in resting_memories
         # Reversed, so that of several messages of one turn the first cited one counts.
         for citation in map(cited_turn, reversed(item.citations))
         if citation is not None
     }
     if not links:
         return
-    cited = [DocumentRef(transcript.TURNS, turn) for _, turn, _ in links.values()]
-    turns = await values_at(ctx.store, space, cited, transcript.Turn)
+    turn_refs = [DocumentRef(transcript.TURNS, turn) for _, turn, _ in links.values()]
+    turns = await values_at(ctx.store, space, turn_refs, transcript.Turn)
     stored_links = await documents_at(ctx.store, space, links)
     now = ctx.clock.now()
     for ref, (item, turn_id, part) in links.items():
         turn = turns.get(DocumentRef(transcript.TURNS, turn_id))
         if turn is not None and ref not in stored_links:
-            source = _evidence_source(space, turn_id, turn, part)
-            link = DerivedMemoryRef(plane=item.plane, store_key=item.store_key, source=source, created_at=now)
+            evidence_source = _evidence_source(space, turn_id, turn, part)
+            link = DerivedMemoryRef(plane=item.plane, store_key=item.store_key, source=evidence_source, created_at=now)
             changes.put(ref, link, expects=0, action=None)
 
 
 async def link_written(ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: ChangeSet, /) -> None:
     """Link the memories of a batch to the turns that they cite."""
-    resting: list[RestingMemory] = []
+    resting_memories: list[RestingMemory] = []
     for ref, value in changes.folded.items():
         match value:
             case facts.Fact(citations=(_, *_)):
-                resting.append(RestingMemory(DerivedMemoryPlane.SHARED_FACT, value.id, value.citations))
+                resting_memories.append(RestingMemory(DerivedMemoryPlane.SHARED_FACT, value.id, value.citations))
             case skills.Skill(citations=(_, *_)):
-                resting.append(RestingMemory(DerivedMemoryPlane.PROCEDURAL_SKILL, value.name, value.citations))
+                resting_memories.append(RestingMemory(DerivedMemoryPlane.PROCEDURAL_SKILL, value.name, value.citations))
             case _:
-                home = HOMES.get(ref.collection)
-                if home is not None and home.evidence is not None and (citations := home.citations(value)):
-                    resting.append(RestingMemory(home.evidence, id_of(ref), citations))
-    await link_sources(ctx, space, record, changes, resting)
+                plane_home = HOMES.get(ref.collection)
+                if (
+                    plane_home is not None
+                    and plane_home.evidence is not None
+                    and (citations := plane_home.citations(value))
+                ):
+                    resting_memories.append(RestingMemory(plane_home.evidence, id_of(ref), citations))
+    await link_sources(ctx, space, record, changes, resting_memories)
 
 
 async def unlink_left(
@@ -114,10 +123,10 @@ def links_of_memory(
     record: SpaceRecord, plane: DerivedMemoryPlane, store_key: str, citations: Iterable[str], /
 ) -> list[DocumentRef]:
     """Return the refs of a memory's links."""
-    cited = [citation[0] for citation in map(cited_turn, citations) if citation is not None]
+    cited_turns = [citation[0] for citation in map(cited_turn, citations) if citation is not None]
     return [
         DocumentRef(DERIVED_REFS, derived_key(turn, record.derived_tag(plane, store_key)))
-        for turn in dict.fromkeys(cited)
+        for turn in dict.fromkeys(cited_turns)
     ]
 
 
@@ -141,7 +150,9 @@ def target_of(record: SpaceRecord, ref: DerivedMemoryRef, /) -> DocumentRef | No
         case DerivedMemoryPlane.PROCEDURAL_SKILL:
             return DocumentRef(skills.SKILLS, record.skill_tag(ref.store_key))
         case _:
-            home = LINKED.get(ref.plane)
+            plane_home = LINKED.get(ref.plane)
             return (
-                DocumentRef(home.collection, ref.store_key.removeprefix(f"{home.word}:")) if home is not None else None
+                DocumentRef(plane_home.collection, ref.store_key.removeprefix(f"{plane_home.word}:"))
+                if plane_home is not None
+                else None
             )

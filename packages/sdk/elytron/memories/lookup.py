@@ -135,11 +135,11 @@ async def find_stored(ctx: OperationContext, scope: Scope, ids: Iterable[str], /
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return dict.fromkeys(ids)
-    places = {memory_id: memory_place(record, memory_id) for memory_id in ids}
-    memories = await stored_at(ctx, scope, dict.fromkeys(ref for ref, _ in places.values() if ref is not None))
+    place_by_id = {memory_id: memory_place(record, memory_id) for memory_id in ids}
+    memories = await stored_at(ctx, scope, dict.fromkeys(ref for ref, _ in place_by_id.values() if ref is not None))
     return {
         memory_id: _part_of(memories[ref], part) if ref is not None and ref in memories else None
-        for memory_id, (ref, part) in places.items()
+        for memory_id, (ref, part) in place_by_id.items()
     }
 
 
@@ -200,14 +200,14 @@ def memory_place(record: SpaceRecord, memory_id: str, /) -> tuple[DocumentRef | 
         return DocumentRef(skills.SKILLS, record.skill_tag(memory_id)), 0
     if is_id(memory_id):
         return DocumentRef(facts.FACTS, FactId(memory_id)), 0
-    turn, _, part = memory_id.partition("#")
+    turn, _, part_text = memory_id.partition("#")
     ref = place_of(memory_id) or DocumentRef(transcript.TURNS, turn)
     try:
         require_ref(ref)
     except InvalidInput:
         return None, 0
-    is_part = not part or (part.isascii() and part.isdigit())
-    return (ref, int(part or "0")) if is_part else (None, 0)
+    is_valid_part = not part_text or (part_text.isascii() and part_text.isdigit())
+    return (ref, int(part_text or "0")) if is_valid_part else (None, 0)
 
 
 OPEN_PRIVACIES: Final = (FactPrivacy.PUBLIC.value, FactPrivacy.SHARED.value)
@@ -272,20 +272,22 @@ async def _journal_pages(
     if await ctx.spaces.find(space) is None:
         return
     past_refs: set[DocumentRef] = set()
-    end = (await ctx.folds.current(space)).watermark
-    while end > 0:
-        start = max(0, end - _PAGE)
-        journal_entries = await ctx.store.journal(space, after=start, limit=end - start)
-        entries = [entry for entry in journal_entries if entry.sequence <= end]
+    last_sequence = (await ctx.folds.current(space)).watermark
+    while last_sequence > 0:
+        page_start = max(0, last_sequence - _PAGE)
+        journal_entries = await ctx.store.journal(space, after=page_start, limit=last_sequence - page_start)
+        entries = [entry for entry in journal_entries if entry.sequence <= last_sequence]
         if entries:
             # The first may represent a compacted run that begins long before.
-            start = min(start, entries[0].first - 1)
-        stored = (entry.ref for entry in reversed(entries) if entry.action in _STORING)
-        page = tuple(dict.fromkeys(ref for ref in stored if ref.collection in collections and ref not in past_refs))
+            page_start = min(page_start, entries[0].first - 1)
+        stored_refs = (entry.ref for entry in reversed(entries) if entry.action in _STORING)
+        page = tuple(
+            dict.fromkeys(ref for ref in stored_refs if ref.collection in collections and ref not in past_refs)
+        )
         past_refs.update(page)
         if page:
             yield page
-        end = start
+        last_sequence = page_start
 
 
 _STORED_PAGE = 256
@@ -314,23 +316,25 @@ async def documents_as_stored(
             documents = _by_key(ctx, space, collection, after.key if after is not None else "", most_often)
         case _:
             documents = _by_time(ctx, space, collection, after)
-    async for marked in documents:
-        yield marked
+    async for marked_document in documents:
+        yield marked_document
 
 
 async def _by_journal(
-    ctx: OperationContext, space: SpaceId, after: int, most_often: int
+    ctx: OperationContext, space: SpaceId, last_sequence: int, most_often: int
 ) -> AsyncIterator[tuple[DocumentMark, Document | None]]:
-    size = min(most_often, _STORED_PAGE)
-    while entries := await ctx.store.journal(space, after=after, limit=size):
-        stored = [entry for entry in entries if entry.ref.collection == transcript.TURNS and _stores_turn(entry)]
-        documents = await ctx.store.get(space, [entry.ref for entry in stored]) if stored else ()
-        for entry, document in zip(stored, documents, strict=True):
+    page_size = min(most_often, _STORED_PAGE)
+    while entries := await ctx.store.journal(space, after=last_sequence, limit=page_size):
+        storing_entries = [
+            entry for entry in entries if entry.ref.collection == transcript.TURNS and _stores_turn(entry)
+        ]
+        documents = await ctx.store.get(space, [entry.ref for entry in storing_entries]) if storing_entries else ()
+        for entry, document in zip(storing_entries, documents, strict=True):
             if document is not None:
                 yield DocumentMark(entry.sequence, document.ref.key), document
             elif await _is_missing(ctx, space, entry):
                 yield DocumentMark(entry.sequence, entry.ref.key), None
-        after, size = entries[-1].sequence, _STORED_PAGE
+        last_sequence, page_size = entries[-1].sequence, _STORED_PAGE
 
 
 def _stores_turn(entry: JournalEntry) -> bool:
@@ -342,37 +346,37 @@ async def _is_missing(ctx: OperationContext, space: SpaceId, entry: JournalEntry
     """Return whether the journal still has a turn that the store no longer finds; an erasure removes the digest."""
     if not entry.digest:
         return False
-    again = await ctx.store.journal(space, after=entry.sequence - 1, limit=1)
+    current_entries = await ctx.store.journal(space, after=entry.sequence - 1, limit=1)
     (document,) = await ctx.store.get(space, (entry.ref,))
-    return document is None and bool(again) and again[0] == entry
+    return document is None and bool(current_entries) and current_entries[0] == entry
 
 
 async def _by_key(
-    ctx: OperationContext, space: SpaceId, collection: str, after: str, most_often: int
+    ctx: OperationContext, space: SpaceId, collection: str, last_key: str, most_often: int
 ) -> AsyncIterator[tuple[DocumentMark, Document]]:
-    size = min(most_often, _STORED_PAGE)
-    while documents := await ctx.store.scan(space, collection, after=after, limit=size):
+    page_size = min(most_often, _STORED_PAGE)
+    while documents := await ctx.store.scan(space, collection, after=last_key, limit=page_size):
         for document in documents:
             yield DocumentMark(0, document.ref.key), document
-        after, size = documents[-1].ref.key, _STORED_PAGE
+        last_key, page_size = documents[-1].ref.key, _STORED_PAGE
 
 
 async def _by_time(
     ctx: OperationContext, space: SpaceId, collection: str, after: DocumentMark | None
 ) -> AsyncIterator[tuple[DocumentMark, Document]]:
-    marked: list[tuple[int, str, DocumentMark, Document]] = []
+    marked_documents: list[tuple[int, str, DocumentMark, Document]] = []
     async for _, document in _by_key(ctx, space, collection, "", limits.SCAN_MAX):
         at, name = _stored_at(document)
-        marked.append((at, name, DocumentMark(at, document.ref.key), document))
-    marked.sort(key=lambda one: one[:3])
-    places = {mark: place for place, (_, _, mark, _) in enumerate(marked)}
-    start = 0
+        marked_documents.append((at, name, DocumentMark(at, document.ref.key), document))
+    marked_documents.sort(key=lambda one: one[:3])
+    index_by_mark = {document_mark: index for index, (_, _, document_mark, _) in enumerate(marked_documents)}
+    first_index = 0
     if after is not None:
         # For a document overwritten since, only the time is left; what shares it is repeated rather than left out.
-        behind = (place for place, (at, _, _, _) in enumerate(marked) if at >= after.number)
-        start = places[after] + 1 if after in places else next(behind, len(marked))
-    for _, _, mark, document in marked[start:]:
-        yield mark, document
+        later_indexes = (index for index, (at, _, _, _) in enumerate(marked_documents) if at >= after.number)
+        first_index = index_by_mark[after] + 1 if after in index_by_mark else next(later_indexes, len(marked_documents))
+    for _, _, document_mark, document in marked_documents[first_index:]:
+        yield document_mark, document
 
 
 def _stored_at(document: Document) -> tuple[int, str]:
@@ -464,21 +468,21 @@ class _DemandingStore(PassingStore):
         version = self._version
         if self._is_met or batch.space != version.space:
             return await self._inner.commit(batch)
-        expected = {change.ref: change.expects for change in (*batch.puts, *batch.deletes)}
-        expected |= {require.ref: require.revision for require in batch.requires}
+        expected_revisions = {change.ref: change.expects for change in (*batch.puts, *batch.deletes)}
+        expected_revisions |= {require.ref: require.revision for require in batch.requires}
         # The write itself may already require a revision of it.
-        if expected.setdefault(version.ref, version.revision) != version.revision:
+        if expected_revisions.setdefault(version.ref, version.revision) != version.revision:
             raise PreconditionFailed
-        if len(expected) > len(batch.puts) + len(batch.deletes) + len(batch.requires):
+        if len(expected_revisions) > len(batch.puts) + len(batch.deletes) + len(batch.requires):
             batch = replace(batch, requires=(*batch.requires, RequireRevision(version.ref, version.revision)))
         try:
-            committed = await self._inner.commit(batch)
+            receipt = await self._inner.commit(batch)
         except Conflict:
             # It may be of another document: then the write is retried.
             await self._require()
             raise
         self._is_met = True
-        return committed
+        return receipt
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         if not self._is_met:

@@ -55,10 +55,10 @@ async def tagged_turns(ctx: OperationContext, space: SpaceId, tags: Iterable[str
     """
     if not await ctx.secrets.store.is_sealed(space) or await ctx.spaces.find(space) is None:
         return None
-    mark = await _current_mark(ctx, space)
-    if mark is None:
+    link_mark = await _current_mark(ctx, space)
+    if link_mark is None:
         return None
-    cipher = _cipher_of(mark)
+    cipher = _cipher_of(link_mark)
     turns: set[str] = set()
     try:
         for tag in tag_forms(tags):
@@ -74,9 +74,9 @@ async def tag_links_of(store: Store, space: SpaceId, turns: Iterable[str], /) ->
     """Return the references of the links of `turns`, and of their tag lists, with their revisions."""
     if not await store.scan(space, TAG_LINKS, limit=1):
         return {}
-    lists = await documents_at(store, space, [DocumentRef(TAG_LINKS, turn) for turn in turns])
-    revisions = {ref: document.revision for ref, document in lists.items()}
-    for ref, document in lists.items():
+    tag_lists = await documents_at(store, space, [DocumentRef(TAG_LINKS, turn) for turn in turns])
+    revisions = {ref: document.revision for ref, document in tag_lists.items()}
+    for ref, document in tag_lists.items():
         revisions |= {_link_ref(seal, ref.key): 1 for seal in LinkedTags.from_bytes(document.body).seals}
     return revisions
 
@@ -91,27 +91,27 @@ async def _current_mark(ctx: OperationContext, space: SpaceId) -> TagLinkMark | 
 
 async def _follow_journal(ctx: OperationContext, space: SpaceId) -> TagLinkMark:
     """Link the turns after the mark, and return the new mark. Raises Conflict."""
-    stored, revision = await value_at(ctx.store, space, MARK, TagLinkMark)
-    mark = stored or TagLinkMark(key=ctx.ids.secret(32).hex())
-    cipher, through = _cipher_of(mark), mark.through
-    while entries := await ctx.store.journal(space, after=through, limit=_ENTRIES):
-        step = _LinkStep(cipher)
-        await step.take(ctx.store, space, entries)
-        through = step.through
-        if step.has_turns or through - mark.through >= _SLACK:
-            mark = mark.model_copy(update={"through": through})
+    stored_mark, revision = await value_at(ctx.store, space, MARK, TagLinkMark)
+    link_mark = stored_mark or TagLinkMark(key=ctx.ids.secret(32).hex())
+    cipher, read_through = _cipher_of(link_mark), link_mark.through
+    while entries := await ctx.store.journal(space, after=read_through, limit=_ENTRIES):
+        link_step = _LinkStep(cipher)
+        await link_step.take(ctx.store, space, entries)
+        read_through = link_step.through
+        if link_step.has_turns or read_through - link_mark.through >= _SLACK:
+            link_mark = link_mark.model_copy(update={"through": read_through})
             await ctx.store.commit(
                 Batch(
                     space=space,
                     at=ctx.clock.now(),
                     entries=(EntryDraft(JournalAction.MAINTENANCE, MARK),),
-                    puts=(PutChange(MARK, mark.to_bytes(), revision), *step.puts),
-                    deletes=tuple(step.deletes),
-                    requires=(RequireRevision(REF, 1), *step.requires),
+                    puts=(PutChange(MARK, link_mark.to_bytes(), revision), *link_step.puts),
+                    deletes=tuple(link_step.deletes),
+                    requires=(RequireRevision(REF, 1), *link_step.requires),
                 )
             )
             revision += 1
-    return mark
+    return link_mark
 
 
 @dataclass(slots=True)
@@ -140,22 +140,26 @@ class _LinkStep:
                 self._change(turn, documents.get(entry.ref), documents.get(DocumentRef(TAG_LINKS, turn)))
             self.through = entry.sequence
 
-    def _change(self, turn: str, document: Document | None, listed: Document | None) -> None:
+    def _change(self, turn: str, document: Document | None, list_document: Document | None) -> None:
         """Add the changes that make a turn's links match its tags."""
-        before = frozenset(LinkedTags.from_bytes(listed.body).seals) if listed is not None else frozenset[str]()
+        stored_seals = (
+            frozenset(LinkedTags.from_bytes(list_document.body).seals)
+            if list_document is not None
+            else frozenset[str]()
+        )
         tags = _tags_of(Turn.from_bytes(document.body)) if document is not None else ()
-        after = frozenset(map(self.cipher.seal_key, tags))
-        if before == after:
+        current_seals = frozenset(map(self.cipher.seal_key, tags))
+        if stored_seals == current_seals:
             return
-        place, revision = DocumentRef(TAG_LINKS, turn), listed.revision if listed is not None else 0
+        list_ref, revision = DocumentRef(TAG_LINKS, turn), list_document.revision if list_document is not None else 0
         # An erasure removes the list with the turn: neither may change meanwhile.
         self.requires.append(RequireRevision(DocumentRef(TURNS, turn), document.revision if document else 0))
-        self.puts += [PutChange(_link_ref(seal, turn), _EMPTY, 0) for seal in sorted(after - before)]
-        self.deletes += [DeleteChange(_link_ref(seal, turn), 1) for seal in sorted(before - after)]
-        if after:
-            self.puts.append(PutChange(place, LinkedTags(seals=tuple(sorted(after))).to_bytes(), revision))
+        self.puts += [PutChange(_link_ref(seal, turn), _EMPTY, 0) for seal in sorted(current_seals - stored_seals)]
+        self.deletes += [DeleteChange(_link_ref(seal, turn), 1) for seal in sorted(stored_seals - current_seals)]
+        if current_seals:
+            self.puts.append(PutChange(list_ref, LinkedTags(seals=tuple(sorted(current_seals))).to_bytes(), revision))
         else:
-            self.deletes.append(DeleteChange(place, revision))
+            self.deletes.append(DeleteChange(list_ref, revision))
 
 
 def _tags_of(turn: Turn) -> tuple[str, ...]:
@@ -167,8 +171,8 @@ def _link_ref(seal: str, turn: str) -> DocumentRef:
     return DocumentRef(TAG_LINKS, f"{seal}.{turn}")
 
 
-def _cipher_of(mark: TagLinkMark) -> "TagCipher":
+def _cipher_of(link_mark: TagLinkMark) -> "TagCipher":
     # Imported late: a process that meets no secret needs no cipher library.
     from elytron_store.sealed.cipher import TagCipher
 
-    return TagCipher(bytes.fromhex(mark.key))
+    return TagCipher(bytes.fromhex(link_mark.key))

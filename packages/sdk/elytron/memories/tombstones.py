@@ -44,12 +44,12 @@ async def add_tombstones(
     facts_by_ref = await _tombstone_refs(ctx, space, record, facts)
     stored_tombstones = await documents_at(ctx.store, space, facts_by_ref)
     for ref, fact in facts_by_ref.items():
-        stone = FactTombstone(fact=fact.id, topic=topic_tag(record, fact.topic), at=at)
+        tombstone = FactTombstone(fact=fact.id, topic=topic_tag(record, fact.topic), at=at)
         revision = stored_tombstones[ref].revision if ref in stored_tombstones else 0
-        changes.put(ref, stone, expects=revision, action=None)
+        changes.put(ref, tombstone, expects=revision, action=None)
     if facts_by_ref:
-        rules, revision = await read_learning(ctx, space)
-        changes.put(LEARNING, rules, expects=revision, action=None)
+        learning_rules, revision = await read_learning(ctx, space)
+        changes.put(LEARNING, learning_rules, expects=revision, action=None)
 
 
 async def remove_tombstones(
@@ -73,30 +73,32 @@ async def stones_of_topic(
     """Return the stored tombstones of every fact of a topic."""
     keys = (facts.topic_key(topic), *facts.earlier_topic_keys(topic))
     tags = {_topic_tag(record, key) for key in keys}
-    stones = store.scan_documents(ctx.store, space, TOMBSTONES)
-    return {stone.ref: stone async for stone in stones if FactTombstone.from_bytes(stone.body).topic in tags}
+    tombstones = store.scan_documents(ctx.store, space, TOMBSTONES)
+    return {
+        document.ref: document async for document in tombstones if FactTombstone.from_bytes(document.body).topic in tags
+    }
 
 
 async def read_learning(ctx: OperationContext, space: SpaceId, /) -> tuple[LearningRules, int]:
     """Return the rules of a space, and their revision."""
-    rules, revision = await value_at(ctx.store, space, LEARNING, LearningRules)
-    return rules or LearningRules(), revision
+    learning_rules, revision = await value_at(ctx.store, space, LEARNING, LearningRules)
+    return learning_rules or LearningRules(), revision
 
 
 class ForgottenDrafts:
     """The forgotten drafts of one write."""
 
     def __init__(
-        self, record: SpaceRecord, there: frozenset[DocumentRef], sentences: Mapping[str, tuple[str, ...]], /
+        self, record: SpaceRecord, stored_refs: frozenset[DocumentRef], sentences: Mapping[str, tuple[str, ...]], /
     ) -> None:
         self._record = record
-        self._there = there
+        self._there = stored_refs
         self._sentences = sentences
 
-    def has(self, kind: FactKind, content: str, citations: Sequence[str], home: ConversationKey | None, /) -> bool:
+    def has(self, kind: FactKind, content: str, citations: Sequence[str], home_key: ConversationKey | None, /) -> bool:
         """Return whether this content, or a sentence that it cites, was forgotten."""
         sentences = [sentence for name in citations for sentence in self._sentences.get(name, ())]
-        return not self._there.isdisjoint(_tombstone_places(self._record, kind, content, sentences, home))
+        return not self._there.isdisjoint(_tombstone_places(self._record, kind, content, sentences, home_key))
 
 
 Proposed = tuple[FactKind, str, Sequence[str], ConversationKey | None]
@@ -104,22 +106,22 @@ Proposed = tuple[FactKind, str, Sequence[str], ConversationKey | None]
 
 
 async def read_forgotten(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, proposed: Sequence[Proposed], /
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, proposals: Sequence[Proposed], /
 ) -> ForgottenDrafts:
-    """Return which of `proposed` were forgotten before."""
+    """Return which of `proposals` were forgotten before."""
     # Most spaces have none, and their writes need not read what they cite.
     if not await ctx.store.scan(space, TOMBSTONES, limit=1):
         return ForgottenDrafts(record, frozenset(), {})
-    cited = await _cited_texts(ctx, space, {name for _, _, citations, _ in proposed for name in citations})
-    sentences = {name: message_sentences(text) for name, text in cited.items()}
-    places = {
+    text_by_citation = await _cited_texts(ctx, space, {name for _, _, citations, _ in proposals for name in citations})
+    sentences = {name: message_sentences(text) for name, text in text_by_citation.items()}
+    tombstone_refs = {
         ref
-        for kind, content, citations, home in proposed
+        for kind, content, citations, home_key in proposals
         for ref in _tombstone_places(
-            record, kind, content, [one for name in citations for one in sentences.get(name, ())], home
+            record, kind, content, [one for name in citations for one in sentences.get(name, ())], home_key
         )
     }
-    return ForgottenDrafts(record, frozenset(await documents_at(ctx.store, space, places)), sentences)
+    return ForgottenDrafts(record, frozenset(await documents_at(ctx.store, space, tombstone_refs)), sentences)
 
 
 async def _tombstone_refs(
@@ -132,25 +134,25 @@ async def _tombstone_refs(
 
 
 def places_of(
-    record: SpaceRecord, fact: facts.Fact, texts: Mapping[str, str], home: ConversationKey | None, /
+    record: SpaceRecord, fact: facts.Fact, texts: Mapping[str, str], home_key: ConversationKey | None, /
 ) -> list[DocumentRef]:
-    """Return the places of the tombstones of a fact that applies in `home`; `texts` contains what it cites."""
+    """Return the places of the tombstones of a fact that applies in `home_key`; `texts` contains what it cites."""
     sentences = telling_sentences([texts[name] for name in fact.citations if name in texts], fact.content)
-    return _tombstone_places(record, fact.kind, fact.content, sentences, home)
+    return _tombstone_places(record, fact.kind, fact.content, sentences, home_key)
 
 
 def _tombstone_places(
     record: SpaceRecord, kind: FactKind, content: str, sentences: Iterable[str], home: ConversationKey | None
 ) -> list[DocumentRef]:
-    where = home or ()
-    tags = [record.tag("tombstone", form, *where) for form in content_forms(content)]
-    tags += [record.tag("tombstone sentence", kind.value, sentence, *where) for sentence in sentences]
+    home_key = home or ()
+    tags = [record.tag("tombstone", content_form, *home_key) for content_form in content_forms(content)]
+    tags += [record.tag("tombstone sentence", kind.value, sentence, *home_key) for sentence in sentences]
     return [DocumentRef(TOMBSTONES, tag) for tag in tags]
 
 
 async def _cited_texts(ctx: OperationContext, space: SpaceId, citations: Collection[str]) -> dict[str, str]:
     """Return the text of each of `citations` in a space, as `cited_texts` does."""
-    turn_ids = {place[0] for name in citations if (place := cited_turn(name)) is not None}
+    turn_ids = {cited_place[0] for name in citations if (cited_place := cited_turn(name)) is not None}
     turns = await values_at(
         ctx.store, space, (DocumentRef(transcript.TURNS, turn) for turn in turn_ids), transcript.Turn
     )
@@ -161,10 +163,14 @@ def cited_texts(turns: Mapping[TurnId, transcript.Turn], citations: Iterable[str
     """Return the text of each readable cited message of `turns`; for a cited turn, all its messages."""
     texts: dict[str, str] = {}
     for name in citations:
-        place = cited_turn(name)
-        turn = turns.get(place[0]) if place is not None else None
-        if place is not None and turn is not None:
-            part = place[1]
-            parts = [one for one in range(len(turn.messages)) if part in {None, one} and turn.is_readable(one)]
-            texts[name] = "\n".join(turn.messages[one].text for one in parts)
+        cited_place = cited_turn(name)
+        turn = turns.get(cited_place[0]) if cited_place is not None else None
+        if cited_place is not None and turn is not None:
+            cited_part = cited_place[1]
+            readable_parts = [
+                part_index
+                for part_index in range(len(turn.messages))
+                if cited_part in {None, part_index} and turn.is_readable(part_index)
+            ]
+            texts[name] = "\n".join(turn.messages[part_index].text for part_index in readable_parts)
     return texts

@@ -20,26 +20,26 @@ async def message_versions(
     An edit hides what it replaces and stands behind it in the same conversation.
     """
     messages = [memory for memory in memories if isinstance(memory, MessageMemory)]
-    first = {message.id: await _first_version(ctx, scope, message) for message in messages}
-    versions = {memory.id: [memory] for memory in first.values()}
-    by_id = {memory.id: memory for memory in first.values()}
-    starts: dict[str, str] = {}
-    for memory in first.values():
+    first_versions = {message.id: await _first_version(ctx, scope, message) for message in messages}
+    versions = {memory.id: [memory] for memory in first_versions.values()}
+    by_id = {memory.id: memory for memory in first_versions.values()}
+    earliest_keys: dict[str, str] = {}
+    for memory in first_versions.values():
         if memory.part in memory.turn.forgotten:
             tag = tag_of(TurnId(memory.ref.key))
-            starts[tag] = min(memory.ref.key, starts.get(tag, memory.ref.key))
-    for tag, start in starts.items():
-        async for document in scan_documents(ctx.store, scope.space, TURNS, prefix=f"{tag}.", after=start):
+            earliest_keys[tag] = min(memory.ref.key, earliest_keys.get(tag, memory.ref.key))
+    for tag, earliest_key in earliest_keys.items():
+        async for document in scan_documents(ctx.store, scope.space, TURNS, prefix=f"{tag}.", after=earliest_key):
             if _MARK not in document.body:
                 continue
             turn = Turn.from_bytes(document.body)
             name = str(turn.metadata.get(EDIT_OF))
-            earlier = by_id.get(name)
-            if earlier is not None and earlier.part in earlier.turn.forgotten:
+            earlier_version = by_id.get(name)
+            if earlier_version is not None and earlier_version.part in earlier_version.turn.forgotten:
                 by_id[document.ref.key] = version = MessageMemory(document.ref, document.revision, turn, 0)
                 versions[name].append(version)
                 versions[version.id] = versions[name]
-    return {name: versions[memory.id] for name, memory in first.items()}
+    return {name: versions[memory.id] for name, memory in first_versions.items()}
 
 
 async def latest_versions(
@@ -52,20 +52,20 @@ async def latest_versions(
     versions = await message_versions(ctx, scope, memories.values())
     for family in versions.values():
         family.sort(key=lambda each: each.part not in each.turn.forgotten)
-    latest = {
+    latest_memories = {
         name: versions[memory.id][-1] if isinstance(memory, MessageMemory) else memory
         for name, memory in memories.items()
     }
-    return latest, versions.values()
+    return latest_memories, versions.values()
 
 
 async def _first_version(ctx: OperationContext, scope: Scope, memory: MessageMemory) -> MessageMemory:
     """Return the original; a turn that claims to replace a message that is still shown replaces none."""
     while isinstance(name := memory.turn.metadata.get(EDIT_OF), str) and name < memory.ref.key:
-        earlier = (await find_stored(ctx, scope, (name,)))[name]
-        if not isinstance(earlier, MessageMemory) or earlier.part not in earlier.turn.forgotten:
+        earlier_memory = (await find_stored(ctx, scope, (name,)))[name]
+        if not isinstance(earlier_memory, MessageMemory) or earlier_memory.part not in earlier_memory.turn.forgotten:
             break
-        if tag_of(TurnId(earlier.ref.key)) != tag_of(TurnId(memory.ref.key)):
+        if tag_of(TurnId(earlier_memory.ref.key)) != tag_of(TurnId(memory.ref.key)):
             break
-        memory = earlier
+        memory = earlier_memory
     return memory

@@ -43,13 +43,15 @@ class ScriptedModel:
     ) -> TextCompletion:
         """Return the next answer; one given as text costs a token per four characters."""
         self.prompts.append(tuple(prompt))
-        answer = self._next(prompt)
-        if isinstance(answer, Exception):
-            raise answer
-        if isinstance(answer, TextCompletion):
-            return answer
+        scripted_answer = self._next(prompt)
+        if isinstance(scripted_answer, Exception):
+            raise scripted_answer
+        if isinstance(scripted_answer, TextCompletion):
+            return scripted_answer
         prompt_chars = sum(len(message.text) for message in prompt)
-        return TextCompletion(answer, self._name, prompt_tokens=prompt_chars // 4, completion_tokens=len(answer) // 4)
+        return TextCompletion(
+            scripted_answer, self._name, prompt_tokens=prompt_chars // 4, completion_tokens=len(scripted_answer) // 4
+        )
 
     def _next(self, prompt: Sequence[PromptMessage]) -> Answer:
         if callable(self._script):
@@ -148,16 +150,16 @@ class RecordingModel:
         key = call_key(self.name, prompt, schema)
         call = self._calls.get(key)
         if call is None:
-            answer = await self._model.complete(prompt, schema=schema, max_tokens=max_tokens)
+            completion = await self._model.complete(prompt, schema=schema, max_tokens=max_tokens)
             call = RecordedCall(
                 key=key,
                 about=" ".join(prompt[-1].text.split())[-limits.REASON_CHARS :] if prompt else "",
-                text=answer.text,
-                model=answer.model,
-                prompt_tokens=answer.prompt_tokens,
-                completion_tokens=answer.completion_tokens,
-                cost=answer.cost,
-                is_cut=answer.is_cut,
+                text=completion.text,
+                model=completion.model,
+                prompt_tokens=completion.prompt_tokens,
+                completion_tokens=completion.completion_tokens,
+                cost=completion.cost,
+                is_cut=completion.is_cut,
             )
             self._calls[key] = call
         self._used_calls[key] = call

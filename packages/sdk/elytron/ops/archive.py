@@ -61,13 +61,15 @@ async def export_space(ctx: OperationContext, request: MemorySpaceExportRequest,
 async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /) -> MemoryImportReport:
     """Import an archive into the space. Raises UnreadableFile; SpaceInUse if a full restore finds memories."""
     scope = ctx.scope_of(request)
-    reader = await asyncio.to_thread(ArchiveReader, Path(request.path))
-    with reader:
+    archive_reader = await asyncio.to_thread(ArchiveReader, Path(request.path))
+    with archive_reader:
         match request.mode:
             case ImportMode.FULL_RESTORE:
-                return await full_restore(ctx, scope, reader, with_agents=request.with_agents, dry_run=request.dry_run)
+                return await full_restore(
+                    ctx, scope, archive_reader, with_agents=request.with_agents, dry_run=request.dry_run
+                )
             case ImportMode.BOOTSTRAP:
-                return await bootstrap_space(ctx, scope, reader, word=request.word, dry_run=request.dry_run)
+                return await bootstrap_space(ctx, scope, archive_reader, word=request.word, dry_run=request.dry_run)
             case _:
                 assert_never(request.mode)
 
@@ -77,50 +79,54 @@ async def _write_archive(
 ) -> MemorySpaceExportReport | None:
     """Write the archive, or nothing if another call wrote to the space meanwhile."""
     counts: Counter[str] = Counter()
-    redacted: Counter[str] = Counter()
-    state, events, output_events = StateFingerprint(), EventFingerprint(), EventFingerprint()
+    redacted_counts: Counter[str] = Counter()
+    state_fingerprint, event_fingerprint, output_fingerprint = (
+        StateFingerprint(),
+        EventFingerprint(),
+        EventFingerprint(),
+    )
     publisher = PublicForm(public_form, ctx.clock.now())
-    blobs = 0
+    blob_count = 0
     with ArchiveWriter(path, overwrite=overwrite) as writer:
         async for entry in store.scan_entries(ctx.store, scope.space):
-            events.add(entry)
+            event_fingerprint.add(entry)
             if include_private:
                 writer.entry(entry)
-                output_events.add(entry)
+                output_fingerprint.add(entry)
         async for document in space_documents(ctx.store, scope.space):
             collection = document.ref.collection
             body = document.body if include_private else publisher.public(collection, document.body)
             if body is None:
-                redacted[collection] += 1
+                redacted_counts[collection] += 1
                 continue
             output_document = Document(document.ref, document.revision, body)
             writer.document(output_document)
             counts[collection] += 1
-            state.add(output_document)
+            state_fingerprint.add(output_document)
             if collection in WITH_BLOBS:
-                blobs += await _write_blob(ctx, scope, document.ref.key, writer)
+                blob_count += await _write_blob(ctx, scope, document.ref.key, writer)
         # Written to meanwhile: the archive would be of no single moment.
-        if await ctx.store.journal(scope.space, after=events.sequence, limit=1):
+        if await ctx.store.journal(scope.space, after=event_fingerprint.sequence, limit=1):
             return None
-        size = await asyncio.to_thread(
+        archive_bytes = await asyncio.to_thread(
             writer.finish,
             space=scope.space,
-            sequence=output_events.sequence,
-            state_fingerprint=state.hexdigest(),
-            event_fingerprint=output_events.hexdigest(),
+            sequence=output_fingerprint.sequence,
+            state_fingerprint=state_fingerprint.hexdigest(),
+            event_fingerprint=output_fingerprint.hexdigest(),
             include_private=include_private,
         )
     return MemorySpaceExportReport(
         space=scope.space,
         path=str(path),
-        size_bytes=size,
+        size_bytes=archive_bytes,
         include_private=include_private,
         documents=dict(sorted(counts.items())),
-        redacted=dict(sorted(redacted.items())),
-        entries=output_events.count,
-        blobs=blobs,
-        state_fingerprint=state.hexdigest(),
-        event_fingerprint=output_events.hexdigest(),
+        redacted=dict(sorted(redacted_counts.items())),
+        entries=output_fingerprint.count,
+        blobs=blob_count,
+        state_fingerprint=state_fingerprint.hexdigest(),
+        event_fingerprint=output_fingerprint.hexdigest(),
         other_spaces=await further_spaces(ctx.store, scope.space),
     )
 
@@ -129,11 +135,11 @@ async def _write_blob(ctx: OperationContext, scope: Scope, key: str, writer: Arc
     """Write the bytes of a document's blob; return 0 if it has none, else 1."""
     chunks = ctx.store.read_blob(scope.space, key)
     try:
-        first = await anext(chunks, b"")
+        first_chunk = await anext(chunks, b"")
     except NotFound:
         return 0  # an attachment that is an address, or a file whose bytes never came
     blob = writer.blob(key)
-    blob.add(first)
+    blob.add(first_chunk)
     async for chunk in chunks:
         blob.add(chunk)
     return 1
@@ -146,8 +152,8 @@ async def keep_erasures(ctx: OperationContext, request: MemoryErasuresKeepReques
         raise InvalidInput(field="whole_space", problem="does not match the space of the scope: repeat its name")
     path = Path(request.path)
     erasures = await asyncio.to_thread(known_erasures, path)
-    gather = note_gone if request.whole_space is not None else gather_erasures
-    space_erasures = await gather(ctx, scope, erasures)
+    gather_function = note_gone if request.whole_space is not None else gather_erasures
+    space_erasures = await gather_function(ctx, scope, erasures)
     if space_erasures is None:
         raise NotFound(
             what="space",

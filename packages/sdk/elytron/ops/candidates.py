@@ -35,27 +35,27 @@ REFUSED = frozenset({WriteOutcome.REJECTED, WriteOutcome.SKIPPED})
 async def list_candidates(ctx: OperationContext, request: CandidateListRequest, /) -> CandidateListReport:
     """Return the page of candidates after the cursor, of the requested states and targets."""
     scope = ctx.scope_of(request)
-    after = _CANDIDATE_CURSOR.key(request.cursor)
+    start_key = _CANDIDATE_CURSOR.key(request.cursor)
     items: list[Candidate] = []
-    withheld = 0
-    last = ""
-    stored = ctx.store, scope.space, candidates.CANDIDATES
-    async for document in store.scan_documents(*stored, after=after, page=limits.PAGE_MAX):
+    withheld_count = 0
+    last_key = ""
+    stored_place = ctx.store, scope.space, candidates.CANDIDATES
+    async for document in store.scan_documents(*stored_place, after=start_key, page=limits.PAGE_MAX):
         candidate = Candidate.from_bytes(document.body)
         if candidate.state not in request.states:
             continue
         if request.targets and candidate.draft.proposal.target not in request.targets:
             continue
         if not request.include_private and is_private_candidate(candidate):
-            withheld += 1
+            withheld_count += 1
             continue
         if len(items) == request.limit:
             return CandidateListReport(
-                space=scope.space, items=tuple(items), withheld=withheld, next_cursor=last, has_more=True
+                space=scope.space, items=tuple(items), withheld=withheld_count, next_cursor=last_key, has_more=True
             )
         items.append(candidate)
-        last = document.ref.key
-    return CandidateListReport(space=scope.space, items=tuple(items), withheld=withheld)
+        last_key = document.ref.key
+    return CandidateListReport(space=scope.space, items=tuple(items), withheld=withheld_count)
 
 
 @admit_texts
@@ -68,18 +68,20 @@ async def resolve_candidate(ctx: OperationContext, request: CandidateResolveRequ
         report = CandidateResolveReport(space=scope.space, id=request.id, state=candidate.state, changed=False)
         if not candidate.is_open:
             return SettledChanges(report.model_copy(update={"reason": f"it was {candidate.state.value} before"}))
-        home = scope.model_copy(update={"channel": candidate.channel, "conversation": candidate.conversation})
+        candidate_scope = scope.model_copy(
+            update={"channel": candidate.channel, "conversation": candidate.conversation}
+        )
         decision, changes = None, ChangeSet(record)
         if request.resolution is CandidateResolution.ACCEPT and candidate.state is CandidateState.DEFERRED:
-            decision, changes = await admit_candidate(ctx, home, candidate.draft, record)
+            decision, changes = await admit_candidate(ctx, candidate_scope, candidate.draft, record)
             if decision.outcome in REFUSED:
                 return SettledChanges(report.model_copy(update={"reason": decision.reason}))
-        resolved = _resolve_candidate(ctx, candidate, request, decision)
-        changes.put(ref, resolved, expects=revision, action=JournalAction.OPERATOR)
+        resolved_candidate = _resolve_candidate(ctx, candidate, request, decision)
+        changes.put(ref, resolved_candidate, expects=revision, action=JournalAction.OPERATOR)
         resolution_report = report.model_copy(
             update={
-                "state": resolved.state,
-                "became": None if request.dry_run else resolved.became,
+                "state": resolved_candidate.state,
+                "became": None if request.dry_run else resolved_candidate.became,
                 "changed": not request.dry_run,
                 "dry_run": request.dry_run,
             }
@@ -102,10 +104,10 @@ async def _stored_candidate(ctx: OperationContext, scope: Scope, name: str) -> t
 def _resolve_candidate(
     ctx: OperationContext, candidate: Candidate, request: CandidateResolveRequest, decision: WriteDecision | None
 ) -> Candidate:
-    accepted = request.resolution is CandidateResolution.ACCEPT
+    is_acceptance = request.resolution is CandidateResolution.ACCEPT
     return candidate.model_copy(
         update={
-            "state": CandidateState.ACCEPTED if accepted else CandidateState.REJECTED,
+            "state": CandidateState.ACCEPTED if is_acceptance else CandidateState.REJECTED,
             "resolved_at": ctx.clock.now(),
             "resolution": request.reason,
             "became": decision.id if decision is not None else None,

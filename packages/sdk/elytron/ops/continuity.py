@@ -70,7 +70,7 @@ async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) 
         for capsule in sorted(documents.capsules, key=lambda one: (-one.updated_at, one.id))
         if capsule.forgotten_at is None
     )
-    selected = capsule_policy.select_capsules(capsules, request.query, now=now)
+    selected_capsules = capsule_policy.select_capsules(capsules, request.query, now=now)
     channel, conversation = scope.conversation_key
     return ContinuityReport(
         space=scope.space,
@@ -80,8 +80,8 @@ async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) 
         summary=documents.summary,
         summary_is_due=maintenance.is_summary_due(documents.messages, documents.summary),
         capsules=capsules,
-        selected=tuple(capsule.id for capsule in selected),
-        block=capsule_policy.capsule_block(selected),
+        selected=tuple(capsule.id for capsule in selected_capsules),
+        block=capsule_policy.capsule_block(selected_capsules),
         notes=documents.notes,
     )
 
@@ -91,8 +91,8 @@ async def export_continuity(ctx: OperationContext, request: ContinuityExportRequ
     scope, documents = await _meant_and_kept(ctx, ctx.scope_of(request))
     key = channel, conversation = scope.conversation_key
     now = ctx.clock.now()
-    current = [fact for fact in documents.facts if fact_holds(fact, as_of=now) and fact.counts_in(key)]
-    facts = choose_facts(current, mode=request.mode, conversation=conversation)
+    current_facts = [fact for fact in documents.facts if fact_holds(fact, as_of=now) and fact.counts_in(key)]
+    facts = choose_facts(current_facts, mode=request.mode, conversation=conversation)
     layers = SnapshotLayers(facts=tuple(draft_of(fact) for fact in facts))
     if request.mode is SnapshotMode.FULL_RESTORE:
         layers = _whole_layers(documents, layers)
@@ -105,12 +105,12 @@ async def export_continuity(ctx: OperationContext, request: ContinuityExportRequ
         includes=included_layers(layers),
         fingerprint=layers_fingerprint(layers),
     )
-    private = sum(fact.privacy is FactPrivacy.PRIVATE for fact in current)
+    private_count = sum(fact.privacy is FactPrivacy.PRIVATE for fact in current_facts)
     return ContinuityExportReport(
         space=scope.space,
         snapshot=ContinuitySnapshot(manifest=manifest, layers=layers),
-        facts_left=len(current) - private - len(facts),
-        private_left=private,
+        facts_left=len(current_facts) - private_count - len(facts),
+        private_left=private_count,
     )
 
 
@@ -127,8 +127,8 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
         raise InvalidInput(field="snapshot", problem="is damaged: its layers do not match its fingerprint")
     if len(layers.capsules) != len(layers.capsules_at):
         raise InvalidInput(field="snapshot", problem="does not give the time of each capsule")
-    layers, scrubbed = scrub_value(layers)
-    require_chars(ctx.profile, scrubbed.longest)
+    layers, findings = scrub_value(layers)
+    require_chars(ctx.profile, findings.longest)
     channel, conversation = scope.conversation_key
 
     async def plan(record: SpaceRecord) -> SettledChanges[ContinuityImportReport]:
@@ -142,7 +142,7 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
             layers=tuple(decisions),
             changed=bool(changes) and not request.dry_run,
             dry_run=request.dry_run,
-            scrubbed=scrubbed.counts,
+            scrubbed=findings.counts,
         )
         return SettledChanges(report, changes if report.changed else None)
 
@@ -164,8 +164,10 @@ class _ContinuityDocuments:
 async def _meant_and_kept(ctx: OperationContext, scope: Scope) -> tuple[Scope, _ContinuityDocuments]:
     """Return `scope` with its resolved conversation and what is stored there: nothing if its chat is another's."""
     conversation = await meant_conversation(ctx, scope)
-    within = conversation.within(scope)
-    return within, await _read_continuity(ctx, within) if conversation.is_trusted else _ContinuityDocuments()
+    conversation_scope = conversation.within(scope)
+    return conversation_scope, await _read_continuity(
+        ctx, conversation_scope
+    ) if conversation.is_trusted else _ContinuityDocuments()
 
 
 async def _read_continuity(ctx: OperationContext, scope: Scope) -> _ContinuityDocuments:
@@ -179,8 +181,11 @@ async def _read_continuity(ctx: OperationContext, scope: Scope) -> _ContinuityDo
         DocumentRef(continuity.SUMMARIES, tag),
         DocumentRef(transcript.CONVERSATIONS, tag),
     )
-    state, summary, head = await ctx.store.get(scope.space, refs)
-    if state is not None and (execution := continuity.ExecutionState.from_bytes(state.body)).forgotten_at is None:
+    state_document, summary, head = await ctx.store.get(scope.space, refs)
+    if (
+        state_document is not None
+        and (execution := continuity.ExecutionState.from_bytes(state_document.body)).forgotten_at is None
+    ):
         documents.state = execution
     if (
         summary is not None
@@ -207,14 +212,14 @@ async def _message_count(
     ctx: OperationContext, scope: Scope, tag: str, summary: continuity.SessionSummary | None
 ) -> int:
     """Return how many messages the conversation has, for a summary's due date."""
-    covered = summary.messages if summary is not None else 0
-    since = transcript.turn_id(ConversationTag(tag), summary.through_sequence if summary is not None else 0)
+    covered_count = summary.messages if summary is not None else 0
+    last_covered_id = transcript.turn_id(ConversationTag(tag), summary.through_sequence if summary is not None else 0)
     # A summary is due from this number of turns on, so no more are read.
     documents = await ctx.store.scan(
-        scope.space, transcript.TURNS, prefix=f"{tag}.", after=since, limit=maintenance.SUMMARY_FROM
+        scope.space, transcript.TURNS, prefix=f"{tag}.", after=last_covered_id, limit=maintenance.SUMMARY_FROM
     )
     turns = [transcript.Turn.from_bytes(document.body) for document in documents]
-    return covered + sum(len(turn.messages) - len(turn.erased) for turn in turns)
+    return covered_count + sum(len(turn.messages) - len(turn.erased) for turn in turns)
 
 
 def _whole_layers(documents: _ContinuityDocuments, layers: SnapshotLayers) -> SnapshotLayers:
@@ -253,50 +258,67 @@ async def _take_layers(
     mode: SnapshotMode,
 ) -> list[LayerDecision]:
     """Add the new parts of each layer to `changes` and return the decision on each layer."""
-    own = await _read_continuity(ctx, scope)
+    own_documents = await _read_continuity(ctx, scope)
     now = ctx.clock.now()
-    here = [fact for fact in own.facts if fact_holds(fact, as_of=now) and fact.counts_in(scope.conversation_key)]
-    facts = _new_drafts(layers.facts[: facts_limit(mode)], here)
-    planned = None
+    own_facts = [
+        fact for fact in own_documents.facts if fact_holds(fact, as_of=now) and fact.counts_in(scope.conversation_key)
+    ]
+    facts = _new_drafts(layers.facts[: facts_limit(mode)], own_facts)
+    planned_write = None
     if facts:
-        write = await with_founded_citations(ctx, scope.space, LongTermExtraction(facts=facts))
-        planned = await plan_facts(ctx, scope, write, record)
-    decisions = [_decide_layer(SnapshotLayer.FACTS, planned, changes, offered=len(layers.facts), news=len(facts))]
+        fact_write = await with_founded_citations(ctx, scope.space, LongTermExtraction(facts=facts))
+        planned_write = await plan_facts(ctx, scope, fact_write, record)
+    decisions = [_decide_layer(SnapshotLayer.FACTS, planned_write, changes, offered=len(layers.facts), news=len(facts))]
     if mode is SnapshotMode.BOOTSTRAP:
-        left_out = (SnapshotLayer.EXECUTION, SnapshotLayer.SUMMARY, SnapshotLayer.CAPSULES)
-        return [*decisions, *(LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED) for layer in left_out)]
-    planned = None
-    if layers.state is not None and (own.state is None or (layers.state_at or 0) > own.state.updated_at):
-        planned = await plan_execution(ctx, scope, ExecutionWrite(state=layers.state), record)
-    decisions.append(_decide_layer(SnapshotLayer.EXECUTION, planned, changes, offered=int(layers.state is not None)))
-    planned = None
-    if layers.summary is not None and (own.summary is None or (layers.summary_at or 0) > own.summary.updated_at):
-        planned = await plan_summary(ctx, scope, SummaryWrite(summary=layers.summary), record)
-    decisions.append(_decide_layer(SnapshotLayer.SUMMARY, planned, changes, offered=int(layers.summary is not None)))
-    newer = _newer_capsules(layers, own.capsules)
-    planned = None
-    if newer:
-        founded = await with_founded_citations(ctx, scope.space, CapsulesWrite(capsules=newer))
-        planned = await plan_capsules(ctx, scope, founded, record)
+        omitted_layers = (SnapshotLayer.EXECUTION, SnapshotLayer.SUMMARY, SnapshotLayer.CAPSULES)
+        return [
+            *decisions,
+            *(LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED) for layer in omitted_layers),
+        ]
+    planned_write = None
+    if layers.state is not None and (
+        own_documents.state is None or (layers.state_at or 0) > own_documents.state.updated_at
+    ):
+        planned_write = await plan_execution(ctx, scope, ExecutionWrite(state=layers.state), record)
     decisions.append(
-        _decide_layer(SnapshotLayer.CAPSULES, planned, changes, offered=len(layers.capsules), news=len(newer))
+        _decide_layer(SnapshotLayer.EXECUTION, planned_write, changes, offered=int(layers.state is not None))
+    )
+    planned_write = None
+    if layers.summary is not None and (
+        own_documents.summary is None or (layers.summary_at or 0) > own_documents.summary.updated_at
+    ):
+        planned_write = await plan_summary(ctx, scope, SummaryWrite(summary=layers.summary), record)
+    decisions.append(
+        _decide_layer(SnapshotLayer.SUMMARY, planned_write, changes, offered=int(layers.summary is not None))
+    )
+    newer_capsules = _newer_capsules(layers, own_documents.capsules)
+    planned_write = None
+    if newer_capsules:
+        capsule_write = await with_founded_citations(ctx, scope.space, CapsulesWrite(capsules=newer_capsules))
+        planned_write = await plan_capsules(ctx, scope, capsule_write, record)
+    decisions.append(
+        _decide_layer(
+            SnapshotLayer.CAPSULES, planned_write, changes, offered=len(layers.capsules), news=len(newer_capsules)
+        )
     )
     return decisions
 
 
-def _new_drafts(drafts: Sequence[FactDraft], own: Sequence[Fact]) -> tuple[FactDraft, ...]:
+def _new_drafts(drafts: Sequence[FactDraft], own_facts: Sequence[Fact]) -> tuple[FactDraft, ...]:
     """Return the facts that are new here: importing the same again is no evidence."""
-    contents = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact.content for fact in own}
+    content_by_slot = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact.content for fact in own_facts}
     slots = [(draft.fact_kind, topic_key(draft.topic), draft.reach is FactReach.CHAT) for draft in drafts]
     return tuple(
         draft
         for draft, slot in zip(drafts, slots, strict=True)
-        if not rules.says_the_same(draft.content, contents.get(slot, ""))
+        if not rules.says_the_same(draft.content, content_by_slot.get(slot, ""))
     )
 
 
-def _newer_capsules(layers: SnapshotLayers, own: Sequence[continuity.ContinuityCapsule]) -> tuple[CapsuleDraft, ...]:
-    update_times = {(capsule.kind, topic_key(capsule.topic)): capsule.updated_at for capsule in own}
+def _newer_capsules(
+    layers: SnapshotLayers, own_capsules: Sequence[continuity.ContinuityCapsule]
+) -> tuple[CapsuleDraft, ...]:
+    update_times = {(capsule.kind, topic_key(capsule.topic)): capsule.updated_at for capsule in own_capsules}
     return tuple(
         draft
         for draft, at in zip(layers.capsules, layers.capsules_at, strict=True)
@@ -305,18 +327,20 @@ def _newer_capsules(layers: SnapshotLayers, own: Sequence[continuity.ContinuityC
 
 
 def _decide_layer(
-    layer: SnapshotLayer, planned: PlannedWrite | None, changes: ChangeSet, *, offered: int, news: int = 1
+    layer: SnapshotLayer, planned_write: PlannedWrite | None, changes: ChangeSet, *, offered: int, news: int = 1
 ) -> LayerDecision:
-    """Add `planned`, made from the `news` among the `offered` items, to `changes`; return the decision on the layer."""
+    """Add `planned_write`, made of the `news` among the `offered` items, to `changes`; return the layer's decision."""
     if not offered:
         return LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED)
-    if planned is None:
+    if planned_write is None:
         return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=offered, reason=OWN_IS_NEWER)
-    changes.join(planned.changes)
-    taken_count = sum(decision.outcome in STORED_OUTCOMES for decision in planned.decisions)
-    refused = sum(decision.outcome not in STORED_OUTCOMES | {WriteOutcome.DELETED} for decision in planned.decisions)
-    left_count = offered - news + refused
-    reason = "; ".join(dict.fromkeys(decision.reason for decision in planned.decisions if decision.reason))
+    changes.join(planned_write.changes)
+    taken_count = sum(decision.outcome in STORED_OUTCOMES for decision in planned_write.decisions)
+    refused_count = sum(
+        decision.outcome not in STORED_OUTCOMES | {WriteOutcome.DELETED} for decision in planned_write.decisions
+    )
+    left_count = offered - news + refused_count
+    reason = "; ".join(dict.fromkeys(decision.reason for decision in planned_write.decisions if decision.reason))
     if not taken_count:
         return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=left_count, reason=reason or OWN_IS_NEWER)
     outcome = LayerOutcome.PARTLY if left_count else LayerOutcome.TAKEN
@@ -344,19 +368,19 @@ async def read_subjects(ctx: OperationContext, request: SubjectsRequest, /) -> S
     documents = await ctx.store.scan(scope.space, subjects.SUBJECTS, limit=limits.PAGE_MAX + 1)
     all_subjects = [Subject.from_bytes(document.body) for document in documents[: limits.PAGE_MAX]]
     candidates = [subject for subject in all_subjects if not request.kinds or subject.kind in request.kinds]
-    visible = sorted(
+    visible_subjects = sorted(
         (subject for subject in candidates if _may_see(subject, request.audience)), key=lambda one: one.name
     )
-    names = {subject.name for subject in visible}
+    names = {subject.name for subject in visible_subjects}
     edge_page = await ctx.store.scan(scope.space, subjects.SUBJECT_EDGES, limit=limits.SCAN_MAX)
-    edges = [SubjectEdge.from_bytes(document.body) for document in edge_page]
-    visible_edges = [edge for edge in edges if {edge.source, edge.target} <= names]
+    all_edges = [SubjectEdge.from_bytes(document.body) for document in edge_page]
+    visible_edges = [edge for edge in all_edges if {edge.source, edge.target} <= names]
     visible_edges.sort(key=lambda edge: (edge.source, edge.kind, edge.target))
     return SubjectsReport(
         space=scope.space,
-        subjects=tuple(visible),
+        subjects=tuple(visible_subjects),
         edges=tuple(visible_edges),
-        withheld=len(candidates) - len(visible),
+        withheld=len(candidates) - len(visible_subjects),
         clipped=len(documents) > limits.PAGE_MAX or len(edge_page) == limits.SCAN_MAX,
     )
 
@@ -369,8 +393,8 @@ async def read_garden(ctx: OperationContext, request: GardenRequest, /) -> Garde
     record = await ctx.spaces.find(scope.space)
     documents: list[GardenDocument] = []
     if record is not None and target_conversation.is_trusted:
-        prefix = f"{record.conversation_tag(scope.conversation_key)}."
-        page = await ctx.store.scan(scope.space, continuity.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
+        garden_prefix = f"{record.conversation_tag(scope.conversation_key)}."
+        page = await ctx.store.scan(scope.space, continuity.GARDEN, prefix=garden_prefix, limit=limits.GARDEN_DOCUMENTS)
         documents = [GardenDocument.from_bytes(document.body) for document in page]
     visible_documents = [document for document in documents if _may_read(document, request.audience)]
     return GardenReport(

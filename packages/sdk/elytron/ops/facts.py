@@ -60,8 +60,8 @@ def entry_of(
     record: SpaceRecord, fact: planes_facts.Fact, revision: int, /, *, now: Instant, last_used_at: Instant | None = None
 ) -> FactEntry:
     """Return the entry of a stored fact."""
-    fresh = fact_freshness(fact, now)
-    home = fact.home
+    freshness = fact_freshness(fact, now)
+    home_key = fact.home
     return FactEntry(
         id=fact.id,
         kind=fact.kind,
@@ -77,8 +77,8 @@ def entry_of(
         trust=fact.trust,
         privacy=fact.privacy,
         reach=fact.reach,
-        channel=home.channel if home is not None else None,
-        chat=home.conversation if home is not None else None,
+        channel=home_key.channel if home_key is not None else None,
+        chat=home_key.conversation if home_key is not None else None,
         evidence=fact.citations,
         evidence_count=fact.evidence_count,
         observed_at=fact.observed_at,
@@ -87,8 +87,8 @@ def entry_of(
         valid_from=fact.valid_from,
         valid_to=fact.valid_to,
         last_used_at=last_used_at,
-        freshness=fresh.state,
-        hint=fresh.hint,
+        freshness=freshness.state,
+        hint=freshness.hint,
         closed_at=fact.closed_at,
         closed_because=fact.closed_because,
         supersedes=fact.supersedes,
@@ -103,15 +103,15 @@ _CURSOR = CursorForm(ID, "a list report")
 async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> FactListReport:
     """Return the page of facts after the cursor, and the learning rules."""
     scope = ctx.scope_of(request)
-    start = _CURSOR.key(request.cursor)
+    start_key = _CURSOR.key(request.cursor)
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return FactListReport(space=scope.space, items=())
     rules, _ = await read_learning(ctx, scope.space)
     now = ctx.clock.now()
     matches: list[tuple[Fact, int]] = []
-    withheld, last, has_more = 0, "", False
-    async for document in store.scan_documents(ctx.store, scope.space, planes_facts.FACTS, after=start):
+    withheld_count, last_key, has_more = 0, "", False
+    async for document in store.scan_documents(ctx.store, scope.space, planes_facts.FACTS, after=start_key):
         fact = Fact.from_bytes(document.body)
         if not _is_meant(fact, request, now):
             continue
@@ -121,17 +121,17 @@ async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> Fact
         if may_disclose(fact, include_private=request.include_private):
             matches.append((fact, document.revision))
         else:
-            withheld += 1
-        last = document.ref.key
-    uses = await uses_of(ctx, scope.space, (fact.id for fact, _ in matches))
+            withheld_count += 1
+        last_key = document.ref.key
+    last_uses = await uses_of(ctx, scope.space, (fact.id for fact, _ in matches))
     return FactListReport(
         space=scope.space,
         items=tuple(
-            entry_of(record, fact, revision, now=now, last_used_at=uses.get(fact.id)) for fact, revision in matches
+            entry_of(record, fact, revision, now=now, last_used_at=last_uses.get(fact.id)) for fact, revision in matches
         ),
-        withheld=withheld,
+        withheld=withheld_count,
         learning=rules,
-        next_cursor=last if has_more else None,
+        next_cursor=last_key if has_more else None,
         has_more=has_more,
     )
 
@@ -172,8 +172,8 @@ async def forget_facts(ctx: OperationContext, request: FactForgetRequest, /) -> 
         raise InvalidInput(field="token", problem="is missing: run it with dry_run first, then with its token")
     if await ctx.spaces.find(scope.space) is None:
         return FactForgetReport(space=scope.space, items=(), changed=False, dry_run=request.dry_run)
-    plan = partial(_plan_forgetting, ctx, scope, request)
-    return await settle_report(ctx, scope.space, plan, takes_back=True)
+    plan_forgetting = partial(_plan_forgetting, ctx, scope, request)
+    return await settle_report(ctx, scope.space, plan_forgetting, takes_back=True)
 
 
 @admit_texts
@@ -192,14 +192,14 @@ async def _plan_forgetting(
 ) -> SettledChanges[FactForgetReport]:
     now = ctx.clock.now()
     matches: list[tuple[Fact, int]] = []
-    withheld, has_more = 0, False
+    withheld_count, has_more = 0, False
     async for document in store.scan_documents(ctx.store, scope.space, planes_facts.FACTS):
         fact = Fact.from_bytes(document.body)
-        is_meant = fact.is_believed and (not request.kinds or fact.kind in request.kinds)
-        if not is_meant or not fact_matches(fact, request.query):
+        is_in_question = fact.is_believed and (not request.kinds or fact.kind in request.kinds)
+        if not is_in_question or not fact_matches(fact, request.query):
             continue
         if not may_disclose(fact, include_private=request.include_private):
-            withheld += 1
+            withheld_count += 1
         elif len(matches) == limits.WRITES_PER_REQUEST:
             has_more = True
             break
@@ -211,7 +211,7 @@ async def _plan_forgetting(
     report = FactForgetReport(
         space=scope.space,
         items=tuple(entry_of(record, fact, revision, now=now) for fact, revision in matches),
-        withheld=withheld,
+        withheld=withheld_count,
         has_more=has_more,
         token=token if request.dry_run else None,
         changed=bool(matches) and not request.dry_run,
@@ -220,10 +220,12 @@ async def _plan_forgetting(
     if not report.changed:
         return SettledChanges(report)
     changes = ChangeSet(record)
-    because = request.reason or "forgotten"
+    closing_reason = request.reason or "forgotten"
     for fact, revision in matches:
-        closed = planes_facts.close_fact(fact, at=now, because=because, state=FactState.FORGOTTEN)
-        changes.put(DocumentRef(planes_facts.FACTS, fact.id), closed, expects=revision, action=JournalAction.DELETE)
+        closed_fact = planes_facts.close_fact(fact, at=now, because=closing_reason, state=FactState.FORGOTTEN)
+        changes.put(
+            DocumentRef(planes_facts.FACTS, fact.id), closed_fact, expects=revision, action=JournalAction.DELETE
+        )
     await add_tombstones(ctx, scope.space, record, changes, (fact for fact, _ in matches), at=now)
     event = event_of(ctx, AuditAction.FORGOTTEN, at=now, reason=request.reason)
     await note_events(
@@ -234,35 +236,35 @@ async def _plan_forgetting(
 
 def _facts_token(record: SpaceRecord, request: FactForgetRequest, matches: list[tuple[Fact, int]]) -> str:
     """Return the token of these facts at these revisions, selected by this query."""
-    parts = [part for fact, revision in matches for part in (fact.id, str(revision))]
-    kinds = ",".join(sorted(kind.value for kind in request.kinds))
+    token_parts = [part for fact, revision in matches for part in (fact.id, str(revision))]
+    kind_text = ",".join(sorted(kind.value for kind in request.kinds))
     return record.tag(
-        "forget facts", similarity.normalise_text(request.query), kinds, str(request.include_private), *parts
+        "forget facts", similarity.normalise_text(request.query), kind_text, str(request.include_private), *token_parts
     )
 
 
 async def _plan_learning(
     ctx: OperationContext, scope: Scope, request: LearningRequest, record: SpaceRecord
 ) -> SettledChanges[LearningReport]:
-    before, revision = await read_learning(ctx, scope.space)
+    rules_before, revision = await read_learning(ctx, scope.space)
     event = LearningEvent(
         action=request.action, topic=request.topic, at=ctx.clock.now(), by=ctx.caller, reason=request.reason
     )
-    rules = rules_after(before, event)
+    rules = rules_after(rules_before, event)
     if len(rules.rules) > limits.LEARNING_RULES:
         raise LimitExceeded(what="suppressed topics", limit=limits.LEARNING_RULES, found=len(rules.rules))
     changes = ChangeSet(record)
-    stones: dict[DocumentRef, Document] = {}
+    tombstones: dict[DocumentRef, Document] = {}
     if request.action is LearningAction.ALLOW and request.topic is not None:
-        stones = await stones_of_topic(ctx, scope.space, record, request.topic)
+        tombstones = await stones_of_topic(ctx, scope.space, record, request.topic)
         # The rules get a new revision, so that a write that was judged with the tombstones is judged again.
-        if stones and rules == before:
-            rules = with_event(before, event)
-    for ref, document in stones.items():
+        if tombstones and rules == rules_before:
+            rules = with_event(rules_before, event)
+    for ref, document in tombstones.items():
         changes.delete(ref, expects=document.revision)
-    if rules != before:
+    if rules != rules_before:
         changes.put(LEARNING, rules, expects=revision, action=JournalAction.OPERATOR)
-    return _settle_rules(scope, request, rules, len(stones), changes)
+    return _settle_rules(scope, request, rules, len(tombstones), changes)
 
 
 def _settle_rules(
@@ -301,7 +303,7 @@ async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> 
         else:
             pairs = await _fold_pairs(ctx, scope, request.limit, changes)
             await link_written(ctx, scope.space, record, changes)
-        changed = any(pair.changed for pair in pairs)
+        has_changed = any(pair.changed for pair in pairs)
         now = ctx.clock.now()
         event = event_of(ctx, AuditAction.RESTORED if request.undo else AuditAction.MERGED, at=now)
         events = {DocumentRef(planes_facts.FACTS, pair.folded): (event,) for pair in pairs if pair.changed}
@@ -309,7 +311,7 @@ async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> 
         report = MemoryMergeReport(
             space=scope.space,
             pairs=tuple(pairs),
-            changed=changed and not request.dry_run,
+            changed=has_changed and not request.dry_run,
             dry_run=request.dry_run,
         )
         return SettledChanges(report, changes if report.changed else None)
@@ -322,49 +324,63 @@ async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> 
 async def _fold_pairs(ctx: OperationContext, scope: Scope, limit: int, changes: ChangeSet) -> list[MergedPair]:
     facts_by_id = await _stored_facts(ctx, scope)
     now = ctx.clock.now()
-    current = {fact_id: fact for fact_id, (fact, _) in facts_by_id.items() if fact.is_current}
+    current_facts = {fact_id: fact for fact_id, (fact, _) in facts_by_id.items() if fact.is_current}
     merged_pairs: list[MergedPair] = []
-    for pair in similar_pairs(tuple(current.values()), limit=limit):
-        target, folded = fold_facts(current[pair.surviving.id], pair.folded, at=now)
-        current[target.id] = target
-        for fact in (target, folded):
+    for pair in similar_pairs(tuple(current_facts.values()), limit=limit):
+        merged_fact, folded_fact = fold_facts(current_facts[pair.surviving.id], pair.folded, at=now)
+        current_facts[merged_fact.id] = merged_fact
+        for fact in (merged_fact, folded_fact):
             _, revision = facts_by_id[fact.id]
             changes.put(DocumentRef(planes_facts.FACTS, fact.id), fact, expects=revision, action=JournalAction.MERGE)
-        merged_pairs.append(MergedPair(kept=target.id, folded=folded.id, likeness=round(pair.likeness, 4)))
+        merged_pairs.append(MergedPair(kept=merged_fact.id, folded=folded_fact.id, likeness=round(pair.likeness, 4)))
     return merged_pairs
 
 
 async def _stored_facts(ctx: OperationContext, scope: Scope) -> dict[FactId, tuple[planes_facts.Fact, int]]:
-    stored = store.scan_documents(ctx.store, scope.space, planes_facts.FACTS)
-    facts = [(planes_facts.Fact.from_bytes(document.body), document.revision) async for document in stored]
+    stored_documents = store.scan_documents(ctx.store, scope.space, planes_facts.FACTS)
+    facts = [(planes_facts.Fact.from_bytes(document.body), document.revision) async for document in stored_documents]
     return {fact.id: (fact, revision) for fact, revision in facts}
 
 
 async def _unfold_pair(
     ctx: OperationContext, scope: Scope, name: str, record: SpaceRecord, changes: ChangeSet
 ) -> MergedPair:
-    folded = await _changed_fact(ctx, scope, name, changes)
-    if folded is None or folded[0].state is not planes_facts.FactState.MERGED or folded[0].superseded_by is None:
+    folded_entry = await _changed_fact(ctx, scope, name, changes)
+    if (
+        folded_entry is None
+        or folded_entry[0].state is not planes_facts.FactState.MERGED
+        or folded_entry[0].superseded_by is None
+    ):
         return MergedPair(kept="", folded=name, changed=False, reason="it was not merged into another fact")
-    fact, revision = folded
-    into = await _changed_fact(ctx, scope, folded[0].superseded_by, changes)
-    if into is None:
-        return MergedPair(kept=folded[0].superseded_by, folded=name, changed=False, reason=MISSING_FACT)
-    target, back = unfold_facts(into[0], fact)
+    fact, revision = folded_entry
+    target_entry = await _changed_fact(ctx, scope, folded_entry[0].superseded_by, changes)
+    if target_entry is None:
+        return MergedPair(kept=folded_entry[0].superseded_by, folded=name, changed=False, reason=MISSING_FACT)
+    reduced_fact, restored_fact = unfold_facts(target_entry[0], fact)
     slot = await read_slot(ctx.store, scope.space, record, key_of(fact))
     # Earlier pairs may have filled the slot within this batch.
-    pending = [
+    pending_facts = [
         value for value in changes.folded.values() if isinstance(value, planes_facts.Fact) and value.id in slot.facts
     ]
-    if is_taken(back, (*await versions_of(ctx.store, scope.space, slot), *pending)):
-        return MergedPair(kept=into[0].id, folded=name, changed=False, reason=SLOT_TAKEN)
+    if is_taken(restored_fact, (*await versions_of(ctx.store, scope.space, slot), *pending_facts)):
+        return MergedPair(kept=target_entry[0].id, folded=name, changed=False, reason=SLOT_TAKEN)
     # The slot gets a new revision, so that a write that was judged without this fact is judged again.
     slot.put(changes)
-    changes.put(DocumentRef(planes_facts.FACTS, target.id), target, expects=into[1], action=JournalAction.OPERATOR)
-    changes.put(DocumentRef(planes_facts.FACTS, back.id), back, expects=revision, action=JournalAction.OPERATOR)
-    rested = RestingMemory(DerivedMemoryPlane.SHARED_FACT, target.id, into[0].citations)
-    await unlink_left(ctx, scope.space, record, changes, rested, after=target.citations)
-    return MergedPair(kept=target.id, folded=back.id)
+    changes.put(
+        DocumentRef(planes_facts.FACTS, reduced_fact.id),
+        reduced_fact,
+        expects=target_entry[1],
+        action=JournalAction.OPERATOR,
+    )
+    changes.put(
+        DocumentRef(planes_facts.FACTS, restored_fact.id),
+        restored_fact,
+        expects=revision,
+        action=JournalAction.OPERATOR,
+    )
+    target_memory = RestingMemory(DerivedMemoryPlane.SHARED_FACT, reduced_fact.id, target_entry[0].citations)
+    await unlink_left(ctx, scope.space, record, changes, target_memory, after=reduced_fact.citations)
+    return MergedPair(kept=reduced_fact.id, folded=restored_fact.id)
 
 
 async def _changed_fact(
@@ -377,6 +393,6 @@ async def _changed_fact(
     (document,) = await ctx.store.get(scope.space, (ref,))
     if document is None:
         return None
-    pending = changes.folded.get(ref)
-    fact = pending if isinstance(pending, planes_facts.Fact) else planes_facts.Fact.from_bytes(document.body)
+    changed_fact = changes.folded.get(ref)
+    fact = changed_fact if isinstance(changed_fact, planes_facts.Fact) else planes_facts.Fact.from_bytes(document.body)
     return fact, document.revision

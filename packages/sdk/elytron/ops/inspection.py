@@ -103,11 +103,11 @@ def catalog_of(ctx: OperationContext, /) -> MemoryCapabilityCatalog:
 @cache
 def _is_built_in(package: str) -> bool:
     """Return whether a package is installed and not empty; it is not imported."""
-    spec = find_spec(package)
-    if spec is None:
+    module_spec = find_spec(package)
+    if module_spec is None:
         return False
-    places = spec.submodule_search_locations
-    return places is None or any(iter_modules(places))
+    search_paths = module_spec.submodule_search_locations
+    return search_paths is None or any(iter_modules(search_paths))
 
 
 async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool) -> StoreCheck:
@@ -116,9 +116,9 @@ async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool)
     if repair:
         await relist_all_jobs(ctx)
     # Checked again, because a repair only reports what it found.
-    repaired = repair and (report.ok or (await ctx.store.check()).ok)
-    losses = len(await ctx.losses.read())
-    store_check = shown_check(report, space, repaired=repaired, losses=losses, names_spaces=not ctx.is_bound)
+    is_repaired = repair and (report.ok or (await ctx.store.check()).ok)
+    loss_count = len(await ctx.losses.read())
+    store_check = shown_check(report, space, repaired=is_repaired, losses=loss_count, names_spaces=not ctx.is_bound)
     if not await is_mark_damaged(ctx, space, repair=repair):
         return store_check
     damage = DamageItem(
@@ -168,52 +168,54 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
     scope = ctx.scope_of(request)
     _require_fitting(request)
     ctx.losses.forget()
-    listed, acknowledged = await _acknowledge_losses(ctx, scope.space) if request.acknowledge else ((), 0)
+    listed_losses, acknowledged_count = await _acknowledge_losses(ctx, scope.space) if request.acknowledge else ((), 0)
     store_check = await check_store(ctx, scope.space, repair=request.repair) if request.check else None
     expected_head = JournalHead.parse(request.head) if request.head is not None else None
     is_whole = request.check or request.fingerprints or expected_head is not None
-    reading = SpaceReading(recorded_head=expected_head, is_checked=request.check, is_whole=is_whole)
-    await reading.read(ctx, scope.space)
-    alias = transcript.AliasTrust.TRUSTED if reading.is_closed else (await meant_conversation(ctx, scope)).trust
-    if alias is not transcript.AliasTrust.TRUSTED:
-        reading.conversations.clear()
-    conversations, (first_at, last_at) = reading.by_time, reading.times
-    work, jobs = await _work_of(ctx, scope.space, reading)
+    space_reading = SpaceReading(recorded_head=expected_head, is_checked=request.check, is_whole=is_whole)
+    await space_reading.read(ctx, scope.space)
+    alias_trust = (
+        transcript.AliasTrust.TRUSTED if space_reading.is_closed else (await meant_conversation(ctx, scope)).trust
+    )
+    if alias_trust is not transcript.AliasTrust.TRUSTED:
+        space_reading.conversations.clear()
+    conversations, (first_at, last_at) = space_reading.by_time, space_reading.times
+    work_health, jobs = await _work_of(ctx, scope.space, space_reading)
     return MemoryInspectionReport(
         space=scope.space,
-        exists=reading.exists,
+        exists=space_reading.exists,
         engine=ctx.engine,
         store=ctx.store.capabilities,
-        sequence=reading.sequence,
-        documents=dict(sorted(reading.counts.items())),
-        planes=by_plane(reading.counts),
-        alias=alias,
+        sequence=space_reading.sequence,
+        documents=dict(sorted(space_reading.counts.items())),
+        planes=by_plane(space_reading.counts),
+        alias=alias_trust,
         conversations=tuple(map(_summary_of, conversations[:CONVERSATIONS_SHOWN])),
         conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
         speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),
         first_at=first_at,
         last_at=last_at,
-        indexed_units=reading.units,
-        index_bytes=reading.index_bytes,
-        state_fingerprint=reading.state,
-        event_fingerprint=reading.events,
-        head=reading.head,
-        head_standing=reading.standing,
-        losses=listed or await ctx.losses.of(scope.space),
-        acknowledged=acknowledged,
+        indexed_units=space_reading.units,
+        index_bytes=space_reading.index_bytes,
+        state_fingerprint=space_reading.state,
+        event_fingerprint=space_reading.events,
+        head=space_reading.head,
+        head_standing=space_reading.standing,
+        losses=listed_losses or await ctx.losses.of(scope.space),
+        acknowledged=acknowledged_count,
         store_check=store_check,
-        journal_account=reading.account,
-        compared_model=reading.compared,
-        unembedded_units=reading.unembedded,
-        stale_units=reading.stale,
-        embedded_units=reading.embedded,
-        runtime_skills=count_skills(reading.skills, at=ctx.clock.now()),
+        journal_account=space_reading.account,
+        compared_model=space_reading.compared,
+        unembedded_units=space_reading.unembedded,
+        stale_units=space_reading.stale,
+        embedded_units=space_reading.embedded,
+        runtime_skills=count_skills(space_reading.skills, at=ctx.clock.now()),
         agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
-        work=work,
+        work=work_health,
         jobs=jobs,
         lifecycle=modes.action_admissions(request.mode_input) if request.mode_input is not None else (),
         capabilities=catalog_of(ctx),
-        agent_tools=count_tools(reading.registries, reading.experiences, forbidden=ctx.profile.is_esp),
+        agent_tools=count_tools(space_reading.registries, space_reading.experiences, forbidden=ctx.profile.is_esp),
     )
 
 
@@ -247,8 +249,8 @@ async def _acknowledge_losses(ctx: OperationContext, space: SpaceId) -> tuple[tu
     count = await ctx.losses.acknowledge(space, at=max(loss.at for loss in losses)) if losses else 0
     if count:
         logger.info("%s acknowledged %d losses of a space", ctx.caller, count)
-    standing = await ctx.losses.read(is_logged=False)
-    return tuple(loss for loss in losses if loss not in standing), count
+    standing_losses = await ctx.losses.read(is_logged=False)
+    return tuple(loss for loss in losses if loss not in standing_losses), count
 
 
 async def replay_turns(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
@@ -271,17 +273,17 @@ async def replay_turns(ctx: OperationContext, request: MemoryReplayRequest, /) -
         raise _CURSOR.refusal()
     head = await read_head(ctx.store, scope.space, tag)
     next_sequence = head[0].next_sequence if head is not None else 1
-    documents, more = await _turn_page(ctx, scope, tag, request, next_sequence)
+    documents, has_more = await _turn_page(ctx, scope, tag, request, next_sequence)
     turns = tuple(map(_ledger_turn, documents))
-    assert all(one.sequence < other.sequence for one, other in pairwise(turns))
+    assert all(turn_before.sequence < next_turn.sequence for turn_before, next_turn in pairwise(turns))
     return MemoryReplayReport(
         space=scope.space,
         channel=key.channel,
         conversation=key.conversation,
         turns=turns,
         total_turns=head[0].turns if head is not None else 0,
-        next_cursor=turns[0 if request.order is LedgerOrder.LATEST else -1].id if more else None,
-        has_more=more,
+        next_cursor=turns[0 if request.order is LedgerOrder.LATEST else -1].id if has_more else None,
+        has_more=has_more,
     )
 
 
@@ -289,31 +291,37 @@ async def _turn_page(
     ctx: OperationContext, scope: Scope, tag: ConversationTag, request: MemoryReplayRequest, next_sequence: int
 ) -> tuple[list[Document], bool]:
     """Return the requested turns, and whether there are more."""
-    most, cursor = request.limit + 1, request.cursor
+    page_size, cursor = request.limit + 1, request.cursor
     match request.order:
         case LedgerOrder.LATEST:
-            end = min(transcript.sequence_of(TurnId(cursor)), next_sequence) if cursor is not None else next_sequence
-            documents = await _last_before(ctx, scope, tag, end, most=most)
-            return documents[-request.limit :], len(documents) == most
+            end_sequence = (
+                min(transcript.sequence_of(TurnId(cursor)), next_sequence) if cursor is not None else next_sequence
+            )
+            documents = await _last_before(ctx, scope, tag, end_sequence, most=page_size)
+            return documents[-request.limit :], len(documents) == page_size
         case LedgerOrder.FIRST:
-            page = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=cursor or "", limit=most)
-            return list(page[: request.limit]), len(page) == most
+            page = await ctx.store.scan(
+                scope.space, transcript.TURNS, prefix=f"{tag}.", after=cursor or "", limit=page_size
+            )
+            return list(page[: request.limit]), len(page) == page_size
         case _:
             assert_never(request.order)
 
 
 async def _last_before(
-    ctx: OperationContext, scope: Scope, tag: ConversationTag, end: int, *, most: int
+    ctx: OperationContext, scope: Scope, tag: ConversationTag, end_sequence: int, *, most: int
 ) -> list[Document]:
-    """Return the last turns of a conversation before the one at `end`, in order, even if others are missing."""
+    """Return the last turns of a conversation before `end_sequence`, in order, even if others are missing."""
     documents: list[Document] = []
-    while end > 1 and len(documents) < most:
-        start = max(1, end - most)
-        after = transcript.turn_id(tag, start - 1)
-        page = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=end - start)
-        before = transcript.turn_id(tag, end)
-        documents = [*(document for document in page if document.ref.key < before), *documents]
-        end = start
+    while end_sequence > 1 and len(documents) < most:
+        first_sequence = max(1, end_sequence - most)
+        key_before = transcript.turn_id(tag, first_sequence - 1)
+        page = await ctx.store.scan(
+            scope.space, transcript.TURNS, prefix=f"{tag}.", after=key_before, limit=end_sequence - first_sequence
+        )
+        end_key = transcript.turn_id(tag, end_sequence)
+        documents = [*(document for document in page if document.ref.key < end_key), *documents]
+        end_sequence = first_sequence
     return documents[-most:]
 
 
@@ -400,15 +408,15 @@ async def close_runtime(ctx: OperationContext, request: MemoryCloseRequest, /) -
     if ctx.closing:
         return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason)
     ctx.closing.append(request.reason)
-    time = asyncio.get_running_loop().time
-    until = time() + limits.CLOSE_WAIT_S
+    loop_time = asyncio.get_running_loop().time
+    deadline = loop_time() + limits.CLOSE_WAIT_S
     # First, since background work writes to the store.
-    for stop in ctx.closers:
-        await stop()
+    for stop_service in ctx.closers:
+        await stop_service()
     await ctx.encoders.close()
-    await keep_all_uses(ctx, within_s=(until - time()) / 3)
+    await keep_all_uses(ctx, within_s=(deadline - loop_time()) / 3)
     try:
-        checkpoint_count = await ctx.folds.checkpoint(within_s=until - time())
+        checkpoint_count = await ctx.folds.checkpoint(within_s=deadline - loop_time())
     except (StoreError, SealError):
         # A checkpoint only saves time at the next opening; closing must not fail for lack of one.
         checkpoint_count = 0
@@ -423,12 +431,12 @@ async def list_spaces(ctx: OperationContext, request: MemorySpacesRequest, /) ->
     candidates = await ctx.store.spaces(after=request.cursor or "", limit=request.limit + 2)
     user_spaces = [space for space in candidates if space != SYSTEM_SPACE]
     page = user_spaces[: request.limit]
-    more = len(user_spaces) > request.limit
+    has_more = len(user_spaces) > request.limit
     return MemorySpacesReport(
         spaces=tuple([await _space_summary(ctx, space) for space in page]),
         losses=await ctx.losses.read() if request.cursor is None else (),
-        next_cursor=page[-1] if more else None,
-        has_more=more,
+        next_cursor=page[-1] if has_more else None,
+        has_more=has_more,
     )
 
 

@@ -93,32 +93,40 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
     async def plan(record: SpaceRecord) -> SettledChanges[MemoryControlReport]:
         targets, versions = await latest_versions(ctx, scope, await find_all(ctx, scope, request.ids))
         now = ctx.clock.now()
-        changed: dict[DocumentRef, tuple[Value, int]] = {}
+        changed_values: dict[DocumentRef, tuple[Value, int]] = {}
         slots = await _fact_slots(ctx, scope, record, targets.values())
         # In order: each decision sees the changes of earlier ones.
         decisions = [
-            _hide_memory(memory_id, memory, request, changed, now)
-            if not request.undo or not _is_taken(memory, slots, changed)
+            _hide_memory(memory_id, memory, request, changed_values, now)
+            if not request.undo or not _is_taken(memory, slots, changed_values)
             else _unchanged_decision(memory_id, memory, SLOT_TAKEN)
             for memory_id, memory in targets.items()
         ]
-        decisions = _with_remaining(decisions, targets, slots, changed) if not request.undo else decisions
+        decisions = _with_remaining(decisions, targets, slots, changed_values) if not request.undo else decisions
         hidden_versions = [
-            each for family in versions if family[-1].ref in changed for each in family if not request.undo
+            each
+            for message_versions in versions
+            if message_versions[-1].ref in changed_values
+            for each in message_versions
+            if not request.undo
         ]
-        derived = await _derived_memories(ctx, scope, hidden_versions, changed)
-        report = _control_report(scope, decisions, dry_run=request.dry_run).model_copy(update={"derived": derived})
+        derived_ids = await _derived_memories(ctx, scope, hidden_versions, changed_values)
+        report = _control_report(scope, decisions, dry_run=request.dry_run).model_copy(update={"derived": derived_ids})
         if not report.changed:
             return SettledChanges(report)
         changes = ChangeSet(record)
         action = JournalAction.OPERATOR if request.undo else JournalAction.DELETE
-        for ref, (value, revision) in changed.items():
+        for ref, (value, revision) in changed_values.items():
             changes.put(ref, value, expects=revision, action=action)
-        facts = [memory.fact for memory in targets.values() if isinstance(memory, FactMemory) and memory.ref in changed]
+        facts = [
+            memory.fact
+            for memory in targets.values()
+            if isinstance(memory, FactMemory) and memory.ref in changed_values
+        ]
         if request.undo:
             await remove_tombstones(ctx, scope.space, record, changes, facts)
             # The slot gets a new revision, so that a write that was judged without its fact is judged again.
-            for slot in {slots[ref].slot.ref: slots[ref].slot for ref in changed if ref in slots}.values():
+            for slot in {slots[ref].slot.ref: slots[ref].slot for ref in changed_values if ref in slots}.values():
                 slot.put(changes)
         elif buries:
             await add_tombstones(ctx, scope.space, record, changes, facts, at=now)
@@ -133,20 +141,24 @@ async def correct_memory(ctx: OperationContext, request: MemoryCorrectRequest, /
     """Replace the content of a fact or message; history has both. Raises NotFound, InvalidInput."""
     scope = ctx.scope_of(request)
     if isinstance(await must_find(ctx, scope, request.id), MessageMemory):
-        report, edited = await edit_message(ctx, scope, request)
-        hidden_messages = (edited,) if report.planes else ()
+        report, edited_message = await edit_message(ctx, scope, request)
+        hidden_messages = (edited_message,) if report.planes else ()
         return report.model_copy(update={"derived": await _derived_memories(ctx, scope, hidden_messages, ())})
     try:
         change_request = FactChangeRequest(action=FactAction.CORRECT, **dict(request))
     except ValidationError as error:
         raise invalid_input(error) from None
     require_fields(change_request)
-    plan = partial(plan_change, ctx, scope, scope.conversation_key, change_request)
-    change = await settle_report(ctx, scope.space, plan)
+    plan_correction = partial(plan_change, ctx, scope, scope.conversation_key, change_request)
+    change_report = await settle_report(ctx, scope.space, plan_correction)
     decision = ControlDecision(
-        id=request.id, outcome=change.outcome, plane=RecallPlane.LONG_TERM, new_id=change.new_id, reason=change.reason
+        id=request.id,
+        outcome=change_report.outcome,
+        plane=RecallPlane.LONG_TERM,
+        new_id=change_report.new_id,
+        reason=change_report.reason,
     )
-    return _control_report(scope, [decision], sequence=change.sequence, dry_run=request.dry_run)
+    return _control_report(scope, [decision], sequence=change_report.sequence, dry_run=request.dry_run)
 
 
 @admit_texts
@@ -154,9 +166,9 @@ async def erase_from_space(ctx: OperationContext, request: MemoryEraseRequest, /
     """Remove memories, or the whole space, so that no byte of them remains in the store. Raises ScopeMissing."""
     scope = ctx.scope_of(request)
     selectors = {"ids": bool(request.ids), "origin": request.origin, "whole_space": request.whole_space is not None}
-    field, *others = [name for name, value in selectors.items() if value] or ["ids"]
-    if others:
-        raise InvalidInput(field=field, problem=f"and {others[0]} are both set: pass only one")
+    selector, *other_selectors = [name for name, value in selectors.items() if value] or ["ids"]
+    if other_selectors:
+        raise InvalidInput(field=selector, problem=f"and {other_selectors[0]} are both set: pass only one")
     if request.origin is not None:
         return await erase_origin(ctx, scope, request.origin, request)
     if request.whole_space is not None:
@@ -170,14 +182,16 @@ async def erase_from_space(ctx: OperationContext, request: MemoryEraseRequest, /
 
 
 async def _derived_memories(
-    ctx: OperationContext, scope: Scope, messages: Iterable[MessageMemory], changed: Collection[DocumentRef]
+    ctx: OperationContext, scope: Scope, messages: Iterable[MessageMemory], changed_refs: Collection[DocumentRef]
 ) -> tuple[str, ...]:
     """Return the recalled memories that are based on `messages`, which are hidden now."""
-    names = {message.id for message in messages}
-    if not names:
+    message_ids = {message.id for message in messages}
+    if not message_ids:
         return ()
-    others = [one async for one in space_dependants(ctx, scope.space) if not one.is_hidden and one.ref not in changed]
-    return tuple(one.id for one in others if one.rests_on(names))
+    dependants = [
+        one async for one in space_dependants(ctx, scope.space) if not one.is_hidden and one.ref not in changed_refs
+    ]
+    return tuple(one.id for one in dependants if one.rests_on(message_ids))
 
 
 def _audit_events(
@@ -193,8 +207,10 @@ def _audit_events(
     for decision in decisions:
         memory = memories[decision.id]
         if memory is not None and decision.outcome is ControlOutcome.CHANGED:
-            part = memory.part if isinstance(memory, MessageMemory) else None
-            events.setdefault(memory.ref, []).append(event_of(ctx, action, at=at, reason=request.reason, part=part))
+            message_part = memory.part if isinstance(memory, MessageMemory) else None
+            events.setdefault(memory.ref, []).append(
+                event_of(ctx, action, at=at, reason=request.reason, part=message_part)
+            )
     return events
 
 
@@ -202,15 +218,17 @@ def _hide_memory(
     memory_id: str,
     memory: Memory | None,
     request: MemoryForgetRequest,
-    changed: dict[DocumentRef, tuple[Value, int]],
+    changed_values: dict[DocumentRef, tuple[Value, int]],
     now: Instant,
 ) -> ControlDecision:
     if memory is None:
         return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
-    value = _shown_value(memory, changed) if request.undo else _hidden_value(memory, request, changed, now)
+    value = (
+        _shown_value(memory, changed_values) if request.undo else _hidden_value(memory, request, changed_values, now)
+    )
     if value is None:
         return _unchanged_decision(memory_id, memory, NOT_FORGOTTEN if request.undo else _gone_reason(memory))
-    changed[memory.ref] = (value, memory.revision)
+    changed_values[memory.ref] = (value, memory.revision)
     return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=memory.plane)
 
 
@@ -218,8 +236,8 @@ def _gone_reason(memory: Memory) -> str:
     """Return why a memory is not forgotten now."""
     if isinstance(memory, StoredMemory) and memory.home.forgotten_at is None:
         return CANNOT_BE_HIDDEN
-    state = memory.fact.state if isinstance(memory, FactMemory) else FactState.FORGOTTEN
-    return CLOSED_REASONS[state]
+    gone_state = memory.fact.state if isinstance(memory, FactMemory) else FactState.FORGOTTEN
+    return CLOSED_REASONS[gone_state]
 
 
 def _unchanged_decision(memory_id: str, memory: Memory, reason: str) -> ControlDecision:
@@ -246,13 +264,13 @@ async def _fact_slots(
 def _is_taken(
     memory: Memory | None,
     slots: Mapping[DocumentRef, _HeldSlot],
-    changed: Mapping[DocumentRef, tuple[Value, int]],
+    changed_values: Mapping[DocumentRef, tuple[Value, int]],
 ) -> TypeGuard[FactMemory]:
-    """Return whether a forgotten fact's slot now has another value for its time, or will have with `changed`."""
+    """Return whether a forgotten fact's slot now has another value for its time, or will have with `changed_values`."""
     if not isinstance(memory, FactMemory) or memory.fact.state is not FactState.FORGOTTEN:
         return False
-    pending = [value for value, _ in changed.values() if isinstance(value, Fact)]
-    return is_taken(memory.fact, (*slots[memory.ref].versions, *_of_slot(memory, pending)))
+    changed_facts = [value for value, _ in changed_values.values() if isinstance(value, Fact)]
+    return is_taken(memory.fact, (*slots[memory.ref].versions, *_of_slot(memory, changed_facts)))
 
 
 def _of_slot(memory: FactMemory, facts: Iterable[Fact]) -> list[Fact]:
@@ -264,10 +282,10 @@ def _with_remaining(
     decisions: Iterable[ControlDecision],
     memories: Mapping[str, Memory | None],
     slots: Mapping[DocumentRef, _HeldSlot],
-    changed: Mapping[DocumentRef, object],
+    changed_values: Mapping[DocumentRef, object],
 ) -> list[ControlDecision]:
     """Return the decisions on facts with the versions that recall still returns for other times."""
-    hidden_keys = {ref.key for ref in changed}
+    hidden_keys = {ref.key for ref in changed_values}
     return [
         decision.model_copy(update={"remaining": remaining_of(slots[memory.ref].versions, without=hidden_keys)})
         if (memory := memories[decision.id]) is not None and memory.ref in slots
@@ -277,30 +295,30 @@ def _with_remaining(
 
 
 def _hidden_value(
-    memory: Memory, request: MemoryForgetRequest, changed: dict[DocumentRef, tuple[Value, int]], now: Instant
+    memory: Memory, request: MemoryForgetRequest, changed_values: dict[DocumentRef, tuple[Value, int]], now: Instant
 ) -> Value | None:
     """Return the document with the memory hidden, None if it already is."""
     match memory:
         case MessageMemory():
-            return _with_forgotten(memory, changed, now) if memory.part not in memory.turn.forgotten else None
+            return _with_forgotten(memory, changed_values, now) if memory.part not in memory.turn.forgotten else None
         case SkillMemory(skill=skill):
             return skill.model_copy(update={"forgotten_at": now}) if skill.forgotten_at is None else None
         case FactMemory(fact=fact):
             if not fact.is_believed:
                 return None
-            because = request.reason or "forgotten"
-            return close_fact(fact, at=now, because=because, state=FactState.FORGOTTEN)
+            closing_reason = request.reason or "forgotten"
+            return close_fact(fact, at=now, because=closing_reason, state=FactState.FORGOTTEN)
         case StoredMemory(value=value):
             return hide_value(value, now)
         case _:
             assert_never(memory)
 
 
-def _shown_value(memory: Memory, changed: dict[DocumentRef, tuple[Value, int]]) -> Value | None:
+def _shown_value(memory: Memory, changed_values: dict[DocumentRef, tuple[Value, int]]) -> Value | None:
     """Return the document with the memory shown again, None if it is not hidden."""
     match memory:
         case MessageMemory():
-            return _with_forgotten(memory, changed, None) if memory.part in memory.turn.forgotten else None
+            return _with_forgotten(memory, changed_values, None) if memory.part in memory.turn.forgotten else None
         case SkillMemory(skill=skill):
             return skill.model_copy(update={"forgotten_at": None}) if skill.forgotten_at is not None else None
         case FactMemory(fact=fact):
@@ -314,15 +332,15 @@ def _shown_value(memory: Memory, changed: dict[DocumentRef, tuple[Value, int]]) 
 
 
 def _with_forgotten(
-    memory: MessageMemory, changed: dict[DocumentRef, tuple[Value, int]], forgotten_at: Instant | None
+    memory: MessageMemory, changed_values: dict[DocumentRef, tuple[Value, int]], forgotten_at: Instant | None
 ) -> Value:
     """Return the turn with this message's mark set, in addition to the same request's changes to its other messages."""
-    pending, _ = changed.get(memory.ref, (memory.turn, 0))
-    assert isinstance(pending, transcript.Turn)
-    forgotten = {part: at for part, at in pending.forgotten.items() if part != memory.part}
+    changed_turn, _ = changed_values.get(memory.ref, (memory.turn, 0))
+    assert isinstance(changed_turn, transcript.Turn)
+    forgotten_parts = {part: at for part, at in changed_turn.forgotten.items() if part != memory.part}
     if forgotten_at is not None:
-        forgotten[memory.part] = forgotten_at
-    return pending.model_copy(update={"forgotten": dict(sorted(forgotten.items()))})
+        forgotten_parts[memory.part] = forgotten_at
+    return changed_turn.model_copy(update={"forgotten": dict(sorted(forgotten_parts.items()))})
 
 
 def _control_report(
@@ -359,5 +377,5 @@ async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /
     A private document's text is never returned, nor masked or deleted text.
     """
     scope = ctx.scope_of(request)
-    items = await history_of(ctx, scope, request.id, include_private=request.include_private)
-    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
+    history = await history_of(ctx, scope, request.id, include_private=request.include_private)
+    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(history))

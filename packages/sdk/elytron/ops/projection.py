@@ -58,15 +58,15 @@ SHORT_CHARS = 80
 async def build_projection(ctx: OperationContext, request: MemoryProjectionRequest, /) -> MemoryProjectionReport:
     """Build the block for the query: standing facts, skills, the latest messages, and recalled memories."""
     scope = await with_last(ctx, ctx.scope_of(request))
-    mode = request.mode_input
-    if mode is not None and not modes.is_admitted(ModeAction.PROJECT, mode):
-        return _not_admitted(ctx, scope, request, mode)
+    mode_input = request.mode_input
+    if mode_input is not None and not modes.is_admitted(ModeAction.PROJECT, mode_input):
+        return _not_admitted(ctx, scope, request, mode_input)
     report = await _report_of(ctx, scope, request)
-    selected = _each_once(part.included for part in report.sections)
-    considered = _each_once((*part.included, *part.dropped) for part in report.sections)
+    included_ids = _each_once(part.included for part in report.sections)
+    considered_ids = _each_once((*part.included, *part.dropped) for part in report.sections)
     if ctx.notes_projections:
         await _leave_event(ctx, scope, report)
-    return report.model_copy(update={"selected_ids": selected, "candidate_ids": considered})
+    return report.model_copy(update={"selected_ids": included_ids, "candidate_ids": considered_ids})
 
 
 async def _leave_event(ctx: OperationContext, scope: Scope, report: MemoryProjectionReport) -> None:
@@ -86,58 +86,60 @@ async def _leave_event(ctx: OperationContext, scope: Scope, report: MemoryProjec
 
 async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
     mode, conversation = request.mode_input, await meant_conversation(ctx, scope)
-    within, key = conversation.within(scope), conversation.key if conversation.is_trusted else None
+    inner_scope, key = conversation.within(scope), conversation.key if conversation.is_trusted else None
     reader = await open_reader(ctx, scope.space)
     standing = await standing_items(reader, scope, request, key) if reader is not None else StandingItems()
     max_len, by_bound = _length_bound(ctx, request)
-    count = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
-    gathered = await _gather_recalled(ctx, reader, scope, request, max(count, 1) + len(standing.facts), room=max_len)
-    beside = await hints_beside(ctx, reader, request)
-    private = private_of(standing.private, request, gathered.private)
+    recall_count = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
+    gathered = await _gather_recalled(
+        ctx, reader, scope, request, max(recall_count, 1) + len(standing.facts), room=max_len
+    )
+    hints = await hints_beside(ctx, reader, request)
+    private_items = private_of(standing.private, request, gathered.private)
     is_empty = gathered.verdict.reason is NothingReason.EMPTY_SPACE
-    built = builder.build_projection(
+    projection = builder.build_projection(
         builder.ProjectionInputs(
             form=_form_of(request, max_len),
             stable=builder.StableItems(
-                mount=standing.mount, private=private.items, facts=standing.facts, skills=standing.skills
+                mount=standing.mount, private=private_items.items, facts=standing.facts, skills=standing.skills
             ),
             guidance=builder.GuidanceItems(
                 wishes=standing.wishes,
                 standing=standing.work.items,
                 has_work=standing.work.has_work,
-                agent_skills=tuple(map(hint_of_skill, beside.agent_skills)),
-                agent_tools=tuple(map(hint_of_tool, beside.agent_tools)),
+                agent_skills=tuple(map(hint_of_skill, hints.agent_skills)),
+                agent_tools=tuple(map(hint_of_tool, hints.agent_tools)),
             ),
             recent=standing.recent,
-            recalled=await _recalled_items(gathered, room=max_len, limit=count),
-            withheld=private.withheld,
+            recalled=await _recalled_items(gathered, room=max_len, limit=recall_count),
+            withheld=private_items.withheld,
             space_is_empty=is_empty and not await ctx.losses.fresh(scope.space),
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
     )
-    await _note_shown(ctx, scope, gathered, standing.facts, built)
+    await _note_shown(ctx, scope, gathered, standing.facts, projection)
     return MemoryProjectionReport(
         space=scope.space,
         projection_id=ctx.ids.new(),
-        system_memory_block=built.block,
+        system_memory_block=projection.block,
         requested_chars=request.max_chars,
-        budget=built.budget,
-        stable_chars=built.stable_chars,
+        budget=projection.budget,
+        stable_chars=projection.stable_chars,
         pressure=_pressure_of(request),
-        sections=built.sections,
-        truncated=built.truncated,
-        limited_by=(*by_bound, *built.limited_by),
-        miss_reason=built.miss_reason,
+        sections=projection.sections,
+        truncated=projection.truncated,
+        limited_by=(*by_bound, *projection.limited_by),
+        miss_reason=projection.miss_reason,
         intent=gathered.reading.intent.value,
-        unchanged_bytes=ctx.last_blocks.unchanged_bytes(scope.space, within.conversation_key, built.block),
-        private_gate=_private_gate(request, private, built),
-        checks=built.checks,
+        unchanged_bytes=ctx.last_blocks.unchanged_bytes(scope.space, inner_scope.conversation_key, projection.block),
+        private_gate=_private_gate(request, private_items, projection),
+        checks=projection.checks,
         lifecycle=modes.action_admissions(mode) if mode is not None else (),
         alias=conversation.trust,
         sequence=gathered.search.sequence,
-        agent_skill_hits=beside.agent_skills,
-        agent_tool_hints=beside.agent_tools,
-        tool_experience_status=beside.tool_status,
+        agent_skill_hits=hints.agent_skills,
+        agent_tool_hints=hints.agent_tools,
+        tool_experience_status=hints.tool_status,
         gate=gathered.verdict.gate,
     )
 
@@ -165,12 +167,12 @@ async def _note_shown(
 ) -> None:
     """Count the memories in a block as shown."""
     section_ids = {section.name: frozenset(section.included) for section in built.sections}
-    recalled, standing_ids = (
+    recalled_ids, standing_ids = (
         section_ids.get(name, frozenset[str]()) for name in (SectionName.RECALLED, SectionName.FACTS)
     )
-    await note_shown(ctx, scope, [hit for hit in gathered.hits if hit.id in recalled])
-    if standing := [fact.id for fact in facts if fact.id in standing_ids]:
-        ctx.fact_uses.note(scope.space, standing, at=ctx.clock.now())
+    await note_shown(ctx, scope, [hit for hit in gathered.hits if hit.id in recalled_ids])
+    if shown_facts := [fact.id for fact in facts if fact.id in standing_ids]:
+        ctx.fact_uses.note(scope.space, shown_facts, at=ctx.clock.now())
 
 
 def _each_once(ids: Iterable[Iterable[str]]) -> tuple[str, ...]:
@@ -180,19 +182,23 @@ def _each_once(ids: Iterable[Iterable[str]]) -> tuple[str, ...]:
 def _length_bound(ctx: OperationContext, request: MemoryProjectionRequest) -> tuple[int, tuple[ReportClip, ...]]:
     """Return the smallest of the request's, the profile's and the provider's limit, and which of them cut."""
     max_len, by_profile = rendered_chars(ctx.profile, request.max_chars)
-    provider = request.provider_max_len
-    if provider is None or provider >= max_len:
+    provider_max = request.provider_max_len
+    if provider_max is None or provider_max >= max_len:
         return max_len, tuple(by_profile)
-    cut = ReportClip(what="characters", reason=ClipReason.PROVIDER, limit=provider, dropped=max_len - provider)
-    return provider, (*by_profile, cut)
+    provider_clip = ReportClip(
+        what="characters", reason=ClipReason.PROVIDER, limit=provider_max, dropped=max_len - provider_max
+    )
+    return provider_max, (*by_profile, provider_clip)
 
 
 def _private_gate(
-    request: MemoryProjectionRequest, private: PrivateItems, built: builder.BuiltProjection
+    request: MemoryProjectionRequest, private_items: PrivateItems, built: builder.BuiltProjection
 ) -> PrivateGate:
-    memories = [memory for part in built.sections if part.name is SectionName.PRIVATE for memory in part.included]
-    withheld = len(private.withheld) + private.documents_withheld
-    return PrivateGate(context=request.private_context, withheld=withheld, shown=tuple(memories))
+    memories = [
+        memory for section in built.sections if section.name is SectionName.PRIVATE for memory in section.included
+    ]
+    withheld_count = len(private_items.withheld) + private_items.documents_withheld
+    return PrivateGate(context=request.private_context, withheld=withheld_count, shown=tuple(memories))
 
 
 def _not_admitted(
@@ -245,11 +251,11 @@ def _is_shown(hit: RecallHit, scope: Scope, request: MemoryProjectionRequest) ->
 
 def _first_places(hits: Iterable[RecallHit]) -> Iterable[int]:
     """Return the places of hits that no hit of their plane and role before them repeats word for word."""
-    places: dict[object, int] = {}
-    for place, hit in enumerate(hits):
+    first_places: dict[object, int] = {}
+    for position, hit in enumerate(hits):
         # The same words of another role, or as a fact, are other evidence.
-        places.setdefault((hit.plane, hit.role, plain_text(hit.text)), place)
-    return places.values()
+        first_places.setdefault((hit.plane, hit.role, plain_text(hit.text)), position)
+    return first_places.values()
 
 
 def _fitting_count(max_len: int) -> int:
@@ -274,10 +280,12 @@ async def _fitting_items(gathered: GatheredHits, *, room: int) -> tuple[Recalled
         return ()
     budget, hits = room, gathered.hits
     # Repeats would take the room of further answers.
-    places = distinct_places(hit.text for hit in hits) if gathered.reading.wants_several else _first_places(hits)
-    for place, hit in enumerate(map(hits.__getitem__, places), 1):
-        most = recalled_chars(place, budget)
-        is_long = hit.plane is RecallPlane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN
+    ranked_positions = (
+        distinct_places(hit.text for hit in hits) if gathered.reading.wants_several else _first_places(hits)
+    )
+    for rank, hit in enumerate(map(hits.__getitem__, ranked_positions), 1):
+        chars_max = recalled_chars(rank, budget)
+        may_be_cut = hit.plane is RecallPlane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN
         if len(hit.text) > RECALLED_CHARS_MAX:
             # Searching one takes milliseconds: other tasks run before each.
             await asyncio.sleep(0)
@@ -293,10 +301,10 @@ async def _fitting_items(gathered: GatheredHits, *, room: int) -> tuple[Recalled
                 is_overtaken=hit.newer is not None,
                 is_outside=hit.trust is TrustLevel.OUTSIDE,
                 hint=hit.hint,
-                parts=passages_of(hit.text, gathered.reading.terms, most) if is_long else (),
+                parts=passages_of(hit.text, gathered.reading.terms, chars_max) if may_be_cut else (),
             )
         )
-        room -= min(len(hit.text), most)
+        room -= min(len(hit.text), chars_max)
         # A few more, since those already in the block are left out.
         if room < -RECALLED_SPARE:
             break

@@ -81,12 +81,12 @@ async def delete_record(ctx: OperationContext, request: RecordDeleteRequest, /) 
     async def plan(space: SpaceRecord) -> SettledChanges[RecordDeleteReport]:
         now = ctx.clock.now()
         ref = record_ref(space, request.namespace, request.key)
-        current, revision = await value_at(ctx.store, scope.space, ref, Record)
-        require_version(current, request.expected_version, now)
+        current_record, revision = await value_at(ctx.store, scope.space, ref, Record)
+        require_version(current_record, request.expected_version, now)
         report = RecordDeleteReport(space=scope.space, id=id_of(ref), changed=False, dry_run=request.dry_run)
-        if current is None or not current.is_alive(now):
+        if current_record is None or not current_record.is_alive(now):
             return SettledChanges(report)
-        deleted_record = records.delete_record(current, at=now)
+        deleted_record = records.delete_record(current_record, at=now)
         report = report.model_copy(update={"changed": not request.dry_run, "version": deleted_record.version})
         if request.dry_run:
             return SettledChanges(report)
@@ -115,13 +115,14 @@ async def list_record_namespaces(
     async for _, record in records_below(ctx, scope.space, request.prefix):
         if record.is_alive(now) and is_disclosed(record, include_private=request.include_private):
             counts[record.namespace[: request.max_depth]] += 1
-    end = request.offset + request.limit
+    end_offset = request.offset + request.limit
     return RecordNamespaceListReport(
         space=scope.space,
         namespaces=tuple(
-            RecordNamespace(namespace=name, records=counts[name]) for name in sorted(counts)[request.offset : end]
+            RecordNamespace(namespace=name, records=counts[name])
+            for name in sorted(counts)[request.offset : end_offset]
         ),
-        has_more=len(counts) > end,
+        has_more=len(counts) > end_offset,
     )
 
 
@@ -164,15 +165,15 @@ class _NamedRecord(NamedTuple):
 
 async def _list_page(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
     """Return a page of the matching records, by namespace and key, and one more if there is one."""
-    now, end = ctx.clock.now(), request.offset + request.limit + 1
-    first: list[_NamedRecord] = []
+    now, end_offset = ctx.clock.now(), request.offset + request.limit + 1
+    first_records: list[_NamedRecord] = []
     async for document, record in records_below(ctx, scope.space, request.namespace):
         if _passes_filters(record, request, now):
-            first.append(_NamedRecord(record.namespace, record.key, document.ref))
+            first_records.append(_NamedRecord(record.namespace, record.key, document.ref))
         # At twice the size, so that sorting is rare.
-        if len(first) >= 2 * end:
-            first = sorted(first)[:end]
-    page = [entry.ref for entry in sorted(first)[request.offset : end]]
+        if len(first_records) >= 2 * end_offset:
+            first_records = sorted(first_records)[:end_offset]
+    page = [entry.ref for entry in sorted(first_records)[request.offset : end_offset]]
     # Read again, since a record may have changed after the walk passed it.
     current_records = await values_at(ctx.store, scope.space, page, Record)
     return [item_of(ref, record) for ref, record in current_records.items() if _passes_filters(record, request, now)]
@@ -180,16 +181,16 @@ async def _list_page(ctx: OperationContext, scope: Scope, request: RecordSearchR
 
 async def _query_page(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
     """Return a page of the records that answer the query, best first, and one more if there is one."""
-    end = min(request.offset + request.limit + 1, limits.RECALL_MAX)
+    end_offset = min(request.offset + request.limit + 1, limits.RECALL_MAX)
     hit_query = HitQuery(
         request.query,
         RecallFilters(planes=(RecallPlane.RECORDS,), namespace=request.namespace, where=request.where),
-        limit=end,
+        limit=end_offset,
         gate=RecallGate.OFF,
         private=(RecallPlane.RECORDS,) if request.include_private else (),
     )
-    gathered = await gather_hits(ctx, await open_reader(ctx, scope.space), scope, hit_query)
-    scores = {place_of(hit.id): hit.score for hit in gathered.hits[request.offset :]}
+    gathered_hits = await gather_hits(ctx, await open_reader(ctx, scope.space), scope, hit_query)
+    scores = {place_of(hit.id): hit.score for hit in gathered_hits.hits[request.offset :]}
     current_records = await values_at(ctx.store, scope.space, [ref for ref in scores if ref is not None], Record)
     now = ctx.clock.now()
     return [

@@ -114,16 +114,18 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
 
     def edited(skill: Skill, repository: SkillRepository) -> Skill | SkillRefusal:
         now = ctx.clock.now()
-        new = skill.model_copy(update={**new_texts, "updated_at": now, "observed_at": now, "revision_pending": False})
+        edited_skill = skill.model_copy(
+            update={**new_texts, "updated_at": now, "observed_at": now, "revision_pending": False}
+        )
         # First, so that an old skill that is saved unchanged is not rejected.
-        if new.content == skill.content:
+        if edited_skill.content == skill.content:
             return skill
-        if similarity.is_blank(new.topic) or similarity.is_blank(new.title):
+        if similarity.is_blank(edited_skill.topic) or similarity.is_blank(edited_skill.title):
             return SkillRefusal.EMPTY
-        flaw = rules.procedure_flaw(new.procedure)
-        if flaw is not None:
-            return _REFUSALS[flaw]
-        return revise_skill(skill, new, digest=repository.digest(skill), reason=request.edit_reason)
+        procedure_flaw = rules.procedure_flaw(edited_skill.procedure)
+        if procedure_flaw is not None:
+            return _REFUSALS[procedure_flaw]
+        return revise_skill(skill, edited_skill, digest=repository.digest(skill), reason=request.edit_reason)
 
     return await _mutate_skill(ctx, request, request.name, edited)
 
@@ -137,10 +139,10 @@ async def set_runtime_skill_enabled(
     def switched(skill: Skill, _: SkillRepository) -> Skill:
         if not request.enabled:
             return skill.model_copy(update={"enabled": False})
-        back: dict[str, object] = {"enabled": True}
+        restored_fields: dict[str, object] = {"enabled": True}
         if skill.state is SkillState.RETIRED:
-            back |= {"state": SkillState.ACTIVE, "superseded_by": None, "updated_at": ctx.clock.now()}
-        return skill.model_copy(update=back)
+            restored_fields |= {"state": SkillState.ACTIVE, "superseded_by": None, "updated_at": ctx.clock.now()}
+        return skill.model_copy(update=restored_fields)
 
     action = AuditAction.ENABLED if request.enabled else AuditAction.DISABLED
     return await _mutate_skill(ctx, request, request.name, switched, action=action, reason=request.reason)
@@ -157,11 +159,11 @@ async def delete_runtime_skill(
         repository = await read_skills(ctx, scope.space, record, (request.name,))
         skill = repository.must_get(request.name)
         report = RuntimeSkillMutationReport(space=scope.space, name=request.name, changed=True)
-        links = await links_of_skills(ctx, scope.space, record, (skill,))
+        link_refs = await links_of_skills(ctx, scope.space, record, (skill,))
         changes = ChangeSet(record)
         event = event_of(ctx, AuditAction.DELETED, at=ctx.clock.now(), reason=request.reason)
         await note_events(ctx, scope.space, record, changes, {repository.ref(skill): (event,)})
-        for ref, revision in {repository.ref(skill): repository.revision(skill), **links}.items():
+        for ref, revision in {repository.ref(skill): repository.revision(skill), **link_refs}.items():
             changes.delete(ref, expects=revision)
         return SettledChanges(report, changes)
 
@@ -183,26 +185,26 @@ async def govern_runtime_skills(
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillGovernReport]:
         repository = await read_all_skills(ctx, scope.space, record)
         skills = tuple(repository)
-        governed = govern_skills(skills, at=ctx.clock.now(), digest=repository.digest)
-        for skill in governed.changed:
+        governance = govern_skills(skills, at=ctx.clock.now(), digest=repository.digest)
+        for skill in governance.changed:
             repository.put(skill, JournalAction.MAINTENANCE)
         report = RuntimeSkillGovernReport(
             space=scope.space,
-            changed=governed.is_change and not request.dry_run,
+            changed=governance.is_change and not request.dry_run,
             dry_run=request.dry_run,
             looked_at=len(skills),
-            active=governed.names_in(SkillState.ACTIVE),
-            stale=governed.names_in(SkillState.STALE),
-            low_value=governed.names_in(SkillState.LOW_VALUE),
-            retired=governed.names_in(SkillState.RETIRED),
-            merged=governed.merged,
-            pruned=tuple(skill.name for skill in governed.pruned),
+            active=governance.names_in(SkillState.ACTIVE),
+            stale=governance.names_in(SkillState.STALE),
+            low_value=governance.names_in(SkillState.LOW_VALUE),
+            retired=governance.names_in(SkillState.RETIRED),
+            merged=governance.merged,
+            pruned=tuple(skill.name for skill in governance.pruned),
         )
         if request.dry_run:
             return SettledChanges(report)
-        deletes = {repository.ref(skill): repository.revision(skill) for skill in governed.pruned}
-        deletes |= await links_of_skills(ctx, scope.space, record, governed.pruned)
-        for ref, revision in deletes.items():
+        deleted_revisions = {repository.ref(skill): repository.revision(skill) for skill in governance.pruned}
+        deleted_revisions |= await links_of_skills(ctx, scope.space, record, governance.pruned)
+        for ref, revision in deleted_revisions.items():
             repository.changes.delete(ref, expects=revision)
         return SettledChanges(report, repository.changes)
 
@@ -244,7 +246,7 @@ def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
 def _matches_query(skill: Skill, query: str | None) -> bool:
     """Return whether every word of the query is the prefix of a word in the skill's texts."""
     text = similarity.normalise_text(f"{skill.name} {skill.content}")
-    return all(similarity.has_term(text, word) for word in similarity.normalise_text(query or "").split())
+    return all(similarity.has_term(text, query_word) for query_word in similarity.normalise_text(query or "").split())
 
 
 async def _find_skills(ctx: OperationContext, space: SpaceId, name: str) -> SkillRepository:
@@ -269,20 +271,20 @@ async def _mutate_skill(
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillMutationReport]:
         repository = await read_skills(ctx, scope.space, record, (name,))
         skill = repository.must_get(name)
-        new = change(skill, repository)
-        refused = new if isinstance(new, SkillRefusal) else None
-        stands = skill if isinstance(new, SkillRefusal) else new
-        if stands != skill:
-            repository.put(stands, JournalAction.OPERATOR)
+        change_result = change(skill, repository)
+        refused = change_result if isinstance(change_result, SkillRefusal) else None
+        resulting_skill = skill if isinstance(change_result, SkillRefusal) else change_result
+        if resulting_skill != skill:
+            repository.put(resulting_skill, JournalAction.OPERATOR)
             events = () if action is None else (event_of(ctx, action, at=ctx.clock.now(), reason=reason),)
-            await note_events(ctx, scope.space, record, repository.changes, {repository.ref(stands): events})
+            await note_events(ctx, scope.space, record, repository.changes, {repository.ref(resulting_skill): events})
         report = RuntimeSkillMutationReport(
             space=scope.space,
             name=name,
-            changed=stands != skill,
+            changed=resulting_skill != skill,
             refused=refused,
             reason=next((text for text, refusal in _REFUSALS.items() if refusal is refused), ""),
-            skill=summary_of(stands, ctx.clock.now()),
+            skill=summary_of(resulting_skill, ctx.clock.now()),
         )
         return SettledChanges(report, repository.changes)
 

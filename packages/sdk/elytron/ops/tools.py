@@ -46,34 +46,36 @@ async def upsert_agent_tool_registry(
     scope = ctx.scope_of(request)
     snapshot = request.snapshot
     fingerprint = tools.registry_fingerprint(snapshot)
-    forbidden = RegistryRefusal.FORBIDDEN_BY_PROFILE if ctx.profile.is_esp else None
+    profile_refusal = RegistryRefusal.FORBIDDEN_BY_PROFILE if ctx.profile.is_esp else None
     # Checked as given, because redacted texts have another fingerprint.
-    untrue = forbidden or registry_refusal(snapshot)
-    clean_snapshot, scrubbed = scrub_value(tools.with_fingerprints(snapshot))
+    snapshot_refusal = profile_refusal or registry_refusal(snapshot)
+    clean_snapshot, findings = scrub_value(tools.with_fingerprints(snapshot))
 
     async def plan(record: SpaceRecord) -> SettledChanges[AgentToolRegistryUpsertReport]:
         ref = DocumentRef(REGISTRIES, record.registry_tag(snapshot.registry_id))
-        stored, revision = await value_at(ctx.store, scope.space, ref, StoredRegistry)
-        current = stored.snapshot if stored is not None else None
-        refused = untrue
+        stored_registry, revision = await value_at(ctx.store, scope.space, ref, StoredRegistry)
+        current_snapshot = stored_registry.snapshot if stored_registry is not None else None
+        refusal = snapshot_refusal
         # Only for a new one, since a replacement takes no room.
-        if current is None and refused is None and await _is_full(ctx, request):
-            refused = RegistryRefusal.TOO_MANY
+        if current_snapshot is None and refusal is None and await _is_full(ctx, request):
+            refusal = RegistryRefusal.TOO_MANY
         changes = ChangeSet(record)
-        if refused is None and clean_snapshot != current:
+        if refusal is None and clean_snapshot != current_snapshot:
             registry = StoredRegistry(snapshot=clean_snapshot, registered_at=ctx.clock.now())
             changes.put(ref, registry, expects=revision, action=JournalAction.OPERATOR)
-        is_other = current is not None and current.fingerprint != fingerprint
+        is_replacement = current_snapshot is not None and current_snapshot.fingerprint != fingerprint
         report = AgentToolRegistryUpsertReport(
             space=scope.space,
             registry_id=snapshot.registry_id,
-            accepted=refused is None,
+            accepted=refusal is None,
             changed=bool(changes),
-            refused=refused,
-            reason=_REASONS[refused] if refused is not None else "",
+            refused=refusal,
+            reason=_REASONS[refusal] if refusal is not None else "",
             fingerprint=fingerprint,
-            replaced_fingerprint=current.fingerprint if current is not None and is_other and refused is None else None,
-            scrubbed=scrubbed.counts,
+            replaced_fingerprint=current_snapshot.fingerprint
+            if current_snapshot is not None and is_replacement and refusal is None
+            else None,
+            scrubbed=findings.counts,
         )
         return SettledChanges(report, changes)
 

@@ -147,18 +147,18 @@ async def write_memory(ctx: OperationContext, request: MemoryWriteRequest, /) ->
     comparison = request.write.comparison if isinstance(request.write, TranscriptWrite) else None
     if comparison is not None and not request.dry_run:
         raise InvalidInput(field="comparison", problem="requires a dry run: pass dry_run")
-    founded, refused = await without_unfounded(ctx, scope.space, request.write)
-    if founded is not None:
-        report = await commit_write(ctx, scope.space, request, _plan_of(ctx, scope, founded))
-        if comparison is not None and isinstance(founded, TranscriptWrite):
-            report = await compare_import(ctx, scope, founded, report)
+    founded_write, refused_decisions = await without_unfounded(ctx, scope.space, request.write)
+    if founded_write is not None:
+        report = await commit_write(ctx, scope.space, request, _plan_of(ctx, scope, founded_write))
+        if comparison is not None and isinstance(founded_write, TranscriptWrite):
+            report = await compare_import(ctx, scope, founded_write, report)
     else:
         report = MemoryWriteReport(space=scope.space, decisions=(), sequence=0, changed=False, dry_run=request.dry_run)
-    if not refused:
+    if not refused_decisions:
         return report
     decisions = list(report.decisions)
-    for place, decision in refused.items():
-        decisions.insert(place, decision)
+    for position, decision in refused_decisions.items():
+        decisions.insert(position, decision)
     return report.model_copy(update={"decisions": tuple(decisions)})
 
 

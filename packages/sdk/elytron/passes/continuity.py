@@ -24,10 +24,10 @@ from elytron_core.ports.store import DocumentRef
 
 async def encapsulate_work(work: PassWork, /) -> PassOutcome:
     """Write the capsule of the conversation's work, replacing the one of the same matter."""
-    state = await work.state()
-    if state is None:
+    execution_state = await work.state()
+    if execution_state is None:
         return skipped_outcome(MaintenancePass.CAPSULES, "no_execution_state")
-    draft = maintenance.capsule_of(state, cited_turns(work))
+    draft = maintenance.capsule_of(execution_state, cited_turns(work))
     if draft is None:
         return skipped_outcome(MaintenancePass.CAPSULES, "too_little_to_tell")
     report = await work.write(CapsulesWrite(capsules=(draft,)))
@@ -54,14 +54,14 @@ async def keep_state(work: PassWork, /) -> PassOutcome:
     """Update the conversation's execution state if its turns may have changed the work."""
     if work.asker is None:
         return skipped_outcome(MaintenancePass.EXECUTION_STATE, NEEDS_MODEL)
-    state = await work.state()
+    execution_state = await work.state()
     turns = [turn.turn for turn in work.turns]
-    if not turns or not maintenance.is_state_due(turns, state):
+    if not turns or not maintenance.is_state_due(turns, execution_state):
         return skipped_outcome(MaintenancePass.EXECUTION_STATE, "not_due")
-    answer = await work.ask(STATE, state_data(state, turns, most=work.chars), StateAnswer)
-    if answer.is_work == "no" or not answer.goal.strip():
+    state_answer = await work.ask(STATE, state_data(execution_state, turns, most=work.chars), StateAnswer)
+    if state_answer.is_work == "no" or not state_answer.goal.strip():
         return ended_outcome(MaintenancePass.EXECUTION_STATE, {"no_work": 1}, changed=0)
-    report = await work.write(ExecutionWrite(state=_execution_draft(answer)))
+    report = await work.write(ExecutionWrite(state=_execution_draft(state_answer)))
     return ended_outcome(MaintenancePass.EXECUTION_STATE, {"turns": len(turns)}, changed=report.changed)
 
 
@@ -86,7 +86,7 @@ def _answer_text(text: str) -> str:
 
 def _last_items(items: tuple[str, ...]) -> tuple[str, ...]:
     """Return the last non-empty items: what was done last is worth more than what was done first."""
-    texts = [flat for item in items if (flat := " ".join(item.split())[: limits.EXECUTION_ITEM_CHARS])]
+    texts = [item_text for item in items if (item_text := " ".join(item.split())[: limits.EXECUTION_ITEM_CHARS])]
     return tuple(dict.fromkeys(texts))[-limits.EXECUTION_ITEMS :]
 
 
@@ -105,16 +105,16 @@ async def sum_up(work: PassWork, /) -> PassOutcome:
         return skipped_outcome(MaintenancePass.SUMMARY, NEEDS_MODEL)
     ref = DocumentRef(continuity.SUMMARIES, work.tag)
     summary, _ = await value_at(work.ctx.store, work.space, ref, continuity.SessionSummary)
-    covered = summary.through_sequence if summary is not None else 0
-    turns = await _turns_after(work, covered)
+    covered_sequence = summary.through_sequence if summary is not None else 0
+    turns = await _turns_after(work, covered_sequence)
     messages = (summary.messages if summary is not None else 0) + sum(len(turn.turn.messages) for turn in turns)
     if not maintenance.is_summary_due(messages, summary):
         return skipped_outcome(MaintenancePass.SUMMARY, "not_due")
     # A forgotten summary must not come back through the next one.
-    earlier = summary.text if summary is not None and summary.forgotten_at is None else ""
-    data = summary_data(earlier, [turn.turn for turn in turns], most=work.chars)
-    answer = await work.ask(SUMMARY, data, SummaryAnswer)
-    text = answer.summary.strip()[: limits.SUMMARY_CHARS]
+    earlier_text = summary.text if summary is not None and summary.forgotten_at is None else ""
+    prompt_data = summary_data(earlier_text, [turn.turn for turn in turns], most=work.chars)
+    summary_answer = await work.ask(SUMMARY, prompt_data, SummaryAnswer)
+    text = summary_answer.summary.strip()[: limits.SUMMARY_CHARS]
     if not text:
         return ended_outcome(MaintenancePass.SUMMARY, {"empty": 1}, changed=0)
     draft = SummaryDraft(
@@ -125,8 +125,8 @@ async def sum_up(work: PassWork, /) -> PassOutcome:
 
 
 async def _turns_after(work: PassWork, sequence: int) -> list[KnownTurn]:
-    after = transcript.turn_id(work.tag, sequence)
+    key_before = transcript.turn_id(work.tag, sequence)
     documents = await work.ctx.store.scan(
-        work.space, transcript.TURNS, prefix=f"{work.tag}.", after=after, limit=TURNS_READ
+        work.space, transcript.TURNS, prefix=f"{work.tag}.", after=key_before, limit=TURNS_READ
     )
     return [KnownTurn(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents]

@@ -67,26 +67,26 @@ async def extract_facts(work: PassWork, /) -> PassOutcome:
         return skipped_outcome(MaintenancePass.EXTRACTION, "off")
     if work.extraction is ExtractionMethod.MODEL and work.asker is None:
         return skipped_outcome(MaintenancePass.EXTRACTION, NEEDS_MODEL)
-    learning, _ = await read_learning(work.ctx, work.space)
-    if is_paused(learning):
+    learning_rules, _ = await read_learning(work.ctx, work.space)
+    if is_paused(learning_rules):
         # Marked nevertheless: what was said during the pause is not learned later.
         await mark_maintained(work, [turn.turn.sequence for turn in work.turns])
         return skipped_outcome(MaintenancePass.EXTRACTION, LEARNING_PAUSED)
     counts: Counter[str] = Counter()
     progress = await read_maintained(work.ctx, work.scope, work.record)
-    changed = 0
+    changed_count = 0
     for turn in work.turns:
-        is_new = not progress.has(turn.turn.sequence)
-        if not is_new and not (_asks_model(work) and progress.waits(turn.turn.sequence)):
+        is_unread = not progress.has(turn.turn.sequence)
+        if not is_unread and not (_asks_model(work) and progress.waits(turn.turn.sequence)):
             continue
-        before = counts["refused"]
-        changed += await _extract_one(work, turn, counts)
+        refused_before = counts["refused"]
+        changed_count += await _extract_one(work, turn, counts)
         # Left open, a turn that the model refused is retried.
-        if counts["refused"] == before or not work.leaves_refused:
+        if counts["refused"] == refused_before or not work.leaves_refused:
             await mark_maintained(
                 work, (turn.turn.sequence,), waits=_waits_for_model(work.ctx, work.extraction, turn.turn)
             )
-    outcome = ended_outcome(MaintenancePass.EXTRACTION, dict(counts), changed=changed)
+    outcome = ended_outcome(MaintenancePass.EXTRACTION, dict(counts), changed=changed_count)
     if counts["refused"]:
         return outcome.model_copy(update={"status": PassStatus.FAILED, "reason": ModelRefused.key})
     return outcome
@@ -112,31 +112,42 @@ class TurnReading:
     def changes(
         self,
         record: SpaceRecord,
-        there: Mapping[DocumentRef, Document],
+        stored_documents: Mapping[DocumentRef, Document],
         turn_id: TurnId | None,
         turn: transcript.Turn | None,
         /,
     ) -> ChangeSet:
         """Return the mark of the turn, if rules have nothing to propose for it."""
         changes, (rules_ref, ref) = ChangeSet(record), self.refs(record)
-        rules, stored = there.get(rules_ref), there.get(ref)
-        paused = rules is not None and is_paused(facts.LearningRules.from_bytes(rules.body))
-        maintained = MaintainedTurns.from_bytes(stored.body) if stored is not None else MaintainedTurns()
+        rules_document, stored_document = stored_documents.get(rules_ref), stored_documents.get(ref)
+        is_learning_paused = rules_document is not None and is_paused(
+            facts.LearningRules.from_bytes(rules_document.body)
+        )
+        maintained_turns = (
+            MaintainedTurns.from_bytes(stored_document.body) if stored_document is not None else MaintainedTurns()
+        )
         self.outcome = None
         extraction = self.extraction(turn) if turn is not None else ExtractionMethod.OFF
         if turn is None or turn_id is None or extraction not in {ExtractionMethod.AUTO, ExtractionMethod.RULES}:
             return changes
         gate = model_facts.gate_for_rules(turn)
-        is_open = gate is ReadingGate.OPEN and not paused
-        if is_open and model_facts.rule_candidates(turn_id, turn, more=self.ctx.models.fact_readers):
+        may_learn = gate is ReadingGate.OPEN and not is_learning_paused
+        if may_learn and model_facts.rule_candidates(turn_id, turn, more=self.ctx.models.fact_readers):
             return changes
-        waits = not paused and _waits_for_model(self.ctx, extraction, turn)
-        after = maintained.put_off(turn.sequence) if waits else maintained.plus(turn.sequence)
-        changes.put(ref, after, expects=stored.revision if stored is not None else 0, action=JournalAction.MAINTENANCE)
+        waits_for_model = not is_learning_paused and _waits_for_model(self.ctx, extraction, turn)
+        maintained_after = (
+            maintained_turns.put_off(turn.sequence) if waits_for_model else maintained_turns.plus(turn.sequence)
+        )
+        changes.put(
+            ref,
+            maintained_after,
+            expects=stored_document.revision if stored_document is not None else 0,
+            action=JournalAction.MAINTENANCE,
+        )
         counts = {"read" if gate is ReadingGate.OPEN else gate.value: 1}
         self.outcome = (
             skipped_outcome(MaintenancePass.EXTRACTION, LEARNING_PAUSED)
-            if paused
+            if is_learning_paused
             else ended_outcome(MaintenancePass.EXTRACTION, counts, changed=0)
         )
         return changes
@@ -145,16 +156,16 @@ class TurnReading:
 async def _extract_one(work: PassWork, turn: KnownTurn, counts: Counter[str]) -> bool:
     """Propose the facts of one turn; return whether that changed anything."""
     uses_model = _asks_model(work)
-    gate = await _model_gate(work, turn) if uses_model else model_facts.gate_for_rules(turn.turn)
+    reading_gate = await _model_gate(work, turn) if uses_model else model_facts.gate_for_rules(turn.turn)
     if (
         uses_model
-        and gate in {ReadingGate.ONE_SIDED, ReadingGate.PRESSURE}
+        and reading_gate in {ReadingGate.ONE_SIDED, ReadingGate.PRESSURE}
         and work.extraction is ExtractionMethod.AUTO
     ):
         # Not worth the time of a model now, so rules read it.
-        uses_model, gate = False, model_facts.gate_for_rules(turn.turn)
-    if gate is not ReadingGate.OPEN:
-        counts[gate.value] += 1
+        uses_model, reading_gate = False, model_facts.gate_for_rules(turn.turn)
+    if reading_gate is not ReadingGate.OPEN:
+        counts[reading_gate.value] += 1
         return False
     counts["read"] += 1
     if not uses_model:
@@ -179,22 +190,22 @@ def _waits_for_model(ctx: OperationContext, extraction: ExtractionMethod, turn: 
 
 
 async def _model_gate(work: PassWork, turn: KnownTurn) -> ReadingGate:
-    is_pressed = work.pressure is not MemoryPressure.NORMAL
-    gate = model_facts.gate_for_model(turn.turn, is_pressed=is_pressed)
-    if gate is not ReadingGate.ONE_SIDED:
-        return gate
+    is_under_pressure = work.pressure is not MemoryPressure.NORMAL
+    reading_gate = model_facts.gate_for_model(turn.turn, is_pressed=is_under_pressure)
+    if reading_gate is not ReadingGate.ONE_SIDED:
+        return reading_gate
     # The answer may be in the next turn.
-    following = await read_turns(work.ctx, work.scope, work.record, (turn.turn.sequence + 1,))
-    if not following:
-        return gate
-    return model_facts.gate_for_model(turn.turn, is_pressed=is_pressed, following=following[0].turn)
+    next_turns = await read_turns(work.ctx, work.scope, work.record, (turn.turn.sequence + 1,))
+    if not next_turns:
+        return reading_gate
+    return model_facts.gate_for_model(turn.turn, is_pressed=is_under_pressure, following=next_turns[0].turn)
 
 
 async def _ask_candidates(work: PassWork, turn: KnownTurn, counts: Counter[str]) -> tuple[CandidateDraft, ...]:
-    before, current_facts = await _messages_before(work, turn), await _standing_facts(work, turn)
-    prompt = extraction_prompt(turn.turn, before=before, facts=current_facts, most=work.chars)
-    answer = await work.ask(prompt.instruction, prompt.data, ExtractedItems)
-    proposals = model_facts.propose_candidates(turn.id, turn.turn, answer)
+    earlier_messages, current_facts = await _messages_before(work, turn), await _standing_facts(work, turn)
+    prompt = extraction_prompt(turn.turn, before=earlier_messages, facts=current_facts, most=work.chars)
+    extracted_items = await work.ask(prompt.instruction, prompt.data, ExtractedItems)
+    proposals = model_facts.propose_candidates(turn.id, turn.turn, extracted_items)
     counts.update(proposals.dropped)
     return proposals.drafts
 
@@ -221,11 +232,11 @@ async def _propose_drafts(work: PassWork, key: str, drafts: tuple[CandidateDraft
 
 async def _messages_before(work: PassWork, turn: KnownTurn) -> tuple[transcript.Message, ...]:
     """Return the messages just before a turn."""
-    numbers = [number for number in (turn.turn.sequence - 2, turn.turn.sequence - 1) if number > 0]
-    earlier = await read_turns(work.ctx, work.scope, work.record, numbers)
+    sequences = [sequence for sequence in (turn.turn.sequence - 2, turn.turn.sequence - 1) if sequence > 0]
+    earlier_turns = await read_turns(work.ctx, work.scope, work.record, sequences)
     messages = [
         message
-        for stored_turn in earlier
+        for stored_turn in earlier_turns
         for part, message in enumerate(stored_turn.turn.messages)
         if message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT} and stored_turn.turn.is_recallable(part)
     ]
@@ -237,27 +248,30 @@ async def _standing_facts(work: PassWork, turn: KnownTurn) -> tuple[facts.Fact, 
     turn_text = similarity.normalise_text(
         " ".join(message.text for message in turn.turn.messages)[: limits.EXTRACTION_CHARS]
     )
-    here = [fact for fact in await work.current_facts() if fact.counts_in(work.scope.conversation_key)]
-    public_facts = [fact for fact in here if fact.privacy is not facts.FactPrivacy.PRIVATE]
-    words = {
+    conversation_facts = [fact for fact in await work.current_facts() if fact.counts_in(work.scope.conversation_key)]
+    public_facts = [fact for fact in conversation_facts if fact.privacy is not facts.FactPrivacy.PRIVATE]
+    words_by_fact = {
         fact.id: similarity.words_of(similarity.normalise_text(f"{fact.topic} {fact.content}"), limit=limits.KEYWORDS)
         for fact in public_facts
     }
-    order = sorted(public_facts, key=lambda fact: -sum(similarity.has_term(turn_text, word) for word in words[fact.id]))
-    return tuple(order[:EXTRACTION_KNOWN])
+    ordered_facts = sorted(
+        public_facts,
+        key=lambda fact: -sum(similarity.has_term(turn_text, fact_word) for fact_word in words_by_fact[fact.id]),
+    )
+    return tuple(ordered_facts[:EXTRACTION_KNOWN])
 
 
 async def learn_procedure(work: PassWork, /) -> PassOutcome:
     """Propose the steps of finished work as a procedure; admission judges whether it is one."""
-    state = await work.state()
-    if state is None:
+    execution_state = await work.state()
+    if execution_state is None:
         return skipped_outcome(MaintenancePass.TASK_LEARNING, "no_execution_state")
-    draft = maintenance.learned_of(state, cited_turns(work))
+    draft = maintenance.learned_of(execution_state, cited_turns(work))
     if draft is None:
         return skipped_outcome(MaintenancePass.TASK_LEARNING, "not_due")
     report = await work.write(CandidatesWrite(candidates=(draft,)))
-    counts = {outcome.value: report.count(outcome) for outcome in WriteOutcome}
-    return ended_outcome(MaintenancePass.TASK_LEARNING, counts, changed=report.changed)
+    outcome_counts = {outcome.value: report.count(outcome) for outcome in WriteOutcome}
+    return ended_outcome(MaintenancePass.TASK_LEARNING, outcome_counts, changed=report.changed)
 
 
 def fact_readers(paths: Sequence[str | PathLike[str]], /) -> tuple[FactReader, ...]:

@@ -53,9 +53,9 @@ async def note_reuse(work: PassWork, /) -> PassOutcome:
     """Record the outcome of the skills that the reply used."""
     if work.reuse is None:
         return skipped_outcome(MaintenancePass.SKILL_REUSE, "nothing_reported")
-    reuse = work.reuse
-    report = await record_reuse(work.ctx, work.scope, reuse.names, reuse.outcome, note=reuse.note)
-    counts = {reuse.outcome.value: len(report.recorded), "unknown": len(report.unknown)}
+    skill_reuse = work.reuse
+    report = await record_reuse(work.ctx, work.scope, skill_reuse.names, skill_reuse.outcome, note=skill_reuse.note)
+    counts = {skill_reuse.outcome.value: len(report.recorded), "unknown": len(report.unknown)}
     return ended_outcome(MaintenancePass.SKILL_REUSE, counts, changed=report.changed)
 
 
@@ -91,28 +91,31 @@ async def _roll_up(work: PassWork) -> int:
     documents = await work.ctx.store.scan(work.space, continuity.NOTES, prefix=f"{work.tag}.", limit=limits.SCAN_MAX)
     notes = [continuity.DailyNote.from_bytes(document.body) for document in documents]
     visible_notes = [note for note in notes if note.forgotten_at is None]
-    months = {note.period: note for note in visible_notes if note.grain is continuity.NoteGrain.MONTH}
-    before = work.ctx.clock.now() - maintenance.NOTES_AFTER_DAYS * DAY_MS
-    days: dict[str, list[continuity.DailyNote]] = {}
+    month_notes = {note.period: note for note in visible_notes if note.grain is continuity.NoteGrain.MONTH}
+    cutoff = work.ctx.clock.now() - maintenance.NOTES_AFTER_DAYS * DAY_MS
+    days_by_month: dict[str, list[continuity.DailyNote]] = {}
     for note in visible_notes:
-        if note.grain is continuity.NoteGrain.DAY and note.observed_at < before:
-            days.setdefault(maintenance.month_of(note.period), []).append(note)
+        if note.grain is continuity.NoteGrain.DAY and note.observed_at < cutoff:
+            days_by_month.setdefault(maintenance.month_of(note.period), []).append(note)
     rollup_count = 0
-    fitting = {period: maintenance.fitting_days(days[period], months.get(period)) for period in sorted(days)}
-    for period in [period for period, month_days in fitting.items() if month_days][: maintenance.ROLLUPS]:
-        month = months.get(period)
-        source_notes = [*((month,) if month is not None else ()), *fitting[period]]
-        cited = [citation for note in source_notes for citation in note.citations]
+    fitting_days = {
+        period: maintenance.fitting_days(days_by_month[period], month_notes.get(period))
+        for period in sorted(days_by_month)
+    }
+    for period in [period for period, month_days in fitting_days.items() if month_days][: maintenance.ROLLUPS]:
+        month_note = month_notes.get(period)
+        source_notes = [*((month_note,) if month_note is not None else ()), *fitting_days[period]]
+        cited_ids = [citation for note in source_notes for citation in note.citations]
         draft = NoteDraft(
             period=period,
-            text=maintenance.rolled_up(fitting[period], month),
-            citations=tuple(dict.fromkeys(cited)),
+            text=maintenance.rolled_up(fitting_days[period], month_note),
+            citations=tuple(dict.fromkeys(cited_ids)),
         )
         # The month first: if interrupted in between, the days are still shown.
         await work.write(NotesWrite(notes=(draft,)))
-        ids = tuple(day.id for day in fitting[period])[: limits.WRITES_PER_REQUEST]
-        await retire_memories(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
-        rollup_count += len(ids)
+        day_ids = tuple(day.id for day in fitting_days[period])[: limits.WRITES_PER_REQUEST]
+        await retire_memories(work.ctx, MemoryForgetRequest(scope=work.scope, ids=day_ids, reason=IN_THE_MONTH))
+        rollup_count += len(day_ids)
     return rollup_count
 
 
@@ -127,44 +130,44 @@ async def _trim_evidence(work: PassWork) -> int:
 
     async def plan(record: SpaceRecord) -> SettledChanges[int]:
         changes = ChangeSet(record)
-        trimmed = 0
+        trimmed_count = 0
         async for document in store.scan_documents(work.ctx.store, work.space, facts.FACTS):
             fact = facts.Fact.from_bytes(document.body)
             citations = facts.newest_citations(fact.citations)
-            if citations == fact.citations or trimmed == limits.WRITES_PER_REQUEST:
+            if citations == fact.citations or trimmed_count == limits.WRITES_PER_REQUEST:
                 continue
-            trimmed += 1
-            cut = fact.model_copy(update={"citations": citations})
-            changes.put(document.ref, cut, expects=document.revision, action=JournalAction.MAINTENANCE)
-            before = RestingMemory(DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
-            await unlink_left(work.ctx, work.space, record, changes, before, after=citations)
-        return SettledChanges(trimmed, changes)
+            trimmed_count += 1
+            trimmed_fact = fact.model_copy(update={"citations": citations})
+            changes.put(document.ref, trimmed_fact, expects=document.revision, action=JournalAction.MAINTENANCE)
+            former_memory = RestingMemory(DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
+            await unlink_left(work.ctx, work.space, record, changes, former_memory, after=citations)
+        return SettledChanges(trimmed_count, changes)
 
-    trimmed, _ = await settle_changes(work.ctx, work.space, plan)
-    return trimmed
+    trimmed_count, _ = await settle_changes(work.ctx, work.space, plan)
+    return trimmed_count
 
 
 async def _remove_expired(work: PassWork) -> int:
     """Erase up to `limits.WRITES_PER_REQUEST` expired records of the space; return their number."""
     now = work.ctx.clock.now()
-    expired: list[str] = []
+    expired_ids: list[str] = []
     async for document, record in records_below(work.ctx, work.space, ()):
         if record.is_expired(now):
-            expired.append(id_of(document.ref))
-        if len(expired) == limits.WRITES_PER_REQUEST:
+            expired_ids.append(id_of(document.ref))
+        if len(expired_ids) == limits.WRITES_PER_REQUEST:
             break
-    return await erase_many(work.ctx, work.scope, expired) + await _remove_expired_own(work, now)
+    return await erase_many(work.ctx, work.scope, expired_ids) + await _remove_expired_own(work, now)
 
 
 async def _remove_expired_own(work: PassWork, now: Instant) -> int:
     """Erase the runtime's own expired records of the space; return their number."""
     records = records_below(work.ctx, work.space, (), collection=RUNTIME_RECORDS)
-    expired = [document.ref async for document, record in records if record.is_expired(now)][
+    expired_refs = [document.ref async for document, record in records if record.is_expired(now)][
         : limits.WRITES_PER_REQUEST
     ]
-    if expired:
-        await work.ctx.store.erase(ErasureTarget(space=work.space, at=now, refs=tuple(expired)))
-    return len(expired)
+    if expired_refs:
+        await work.ctx.store.erase(ErasureTarget(space=work.space, at=now, refs=tuple(expired_refs)))
+    return len(expired_refs)
 
 
 async def _draw_notes(work: PassWork) -> int:
@@ -172,20 +175,20 @@ async def _draw_notes(work: PassWork) -> int:
 
     Broken off before the last turn is written down, the days are read again and have their notes.
     """
-    noted = (await read_maintained(work.ctx, work.scope, work.record)).noted
-    after = transcript.turn_id(work.tag, noted)
+    noted_sequence = (await read_maintained(work.ctx, work.scope, work.record)).noted
+    key_before = transcript.turn_id(work.tag, noted_sequence)
     page = await work.ctx.store.scan(
-        work.space, transcript.TURNS, prefix=f"{work.tag}.", after=after, limit=limits.SCAN_MAX
+        work.space, transcript.TURNS, prefix=f"{work.tag}.", after=key_before, limit=limits.SCAN_MAX
     )
     turns = [(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in page]
     proposal = draw_notes(turns, work.ctx.clock.now(), is_cut=len(page) == limits.SCAN_MAX)
-    count = 0
+    decision_count = 0
     if proposal.drafts:
         write = NotesWrite(notes=proposal.drafts)
         plan = partial(plan_drawn_notes, work.ctx, work.scope, write, turns)
         report = await commit_write(work.ctx, work.space, MemoryWriteRequest(scope=work.scope, write=write), plan)
         work.decisions += report.decisions
-        count = len(report.decisions)
-    if proposal.through > noted:
+        decision_count = len(report.decisions)
+    if proposal.through > noted_sequence:
         await mark_noted(work, proposal.through)
-    return count
+    return decision_count

@@ -83,11 +83,11 @@ class PassWork:
     def spent(self) -> ModelUsage:
         return self.asker.spent if self.asker is not None else NOTHING
 
-    async def ask(self, instruction: str, data: str, shape: type[ValueT], /) -> ValueT:
-        """Return the model's result for `data`. Raises BudgetReached, ModelError."""
+    async def ask(self, instruction: str, prompt_data: str, shape: type[ValueT], /) -> ValueT:
+        """Return the model's result for `prompt_data`. Raises BudgetReached, ModelError."""
         assert self.asker is not None
         await self.beat()
-        prompt = (PromptMessage(PromptRole.SYSTEM, instruction), PromptMessage(PromptRole.USER, data))
+        prompt = (PromptMessage(PromptRole.SYSTEM, instruction), PromptMessage(PromptRole.USER, prompt_data))
         return await self.asker.structured(prompt, shape, max_tokens=limits.MODEL_ANSWER_TOKENS)
 
     async def write(self, write: MemoryWrite, /, *, key: str | None = None) -> MemoryWriteReport:
@@ -101,8 +101,8 @@ class PassWork:
     async def state(self) -> continuity.ExecutionState | None:
         """Return the state of the conversation's work; None if it has none, or it is hidden."""
         ref = DocumentRef(continuity.EXECUTION, self.tag)
-        state, _ = await value_at(self.ctx.store, self.space, ref, continuity.ExecutionState)
-        return state if state is not None and state.forgotten_at is None else None
+        execution_state, _ = await value_at(self.ctx.store, self.space, ref, continuity.ExecutionState)
+        return execution_state if execution_state is not None and execution_state.forgotten_at is None else None
 
     async def current_facts(self) -> list[Fact]:
         """Return the space's current facts, newest first."""
@@ -113,12 +113,12 @@ class PassWork:
 
 
 async def read_turns(
-    ctx: OperationContext, scope: Scope, record: SpaceRecord, numbers: Sequence[int], /
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, turn_numbers: Sequence[int], /
 ) -> tuple[KnownTurn, ...]:
     """Return the turns of the scope's conversation with these sequences, except erased ones."""
     tag = record.conversation_tag(scope.conversation_key)
-    ids = [transcript.turn_id(tag, number) for number in numbers]
-    refs = [DocumentRef(transcript.TURNS, turn_id) for turn_id in ids]
+    turn_ids = [transcript.turn_id(tag, sequence) for sequence in turn_numbers]
+    refs = [DocumentRef(transcript.TURNS, turn_id) for turn_id in turn_ids]
     turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
     return tuple(KnownTurn(TurnId(ref.key), turn) for ref, turn in turns.items())
 
@@ -130,30 +130,32 @@ async def read_maintained(ctx: OperationContext, scope: Scope, record: SpaceReco
     return progress or MaintainedTurns()
 
 
-async def mark_maintained(work: PassWork, numbers: Sequence[int], /, *, waits: bool = False) -> None:
+async def mark_maintained(work: PassWork, turn_numbers: Sequence[int], /, *, waits: bool = False) -> None:
     """Store that these turns are processed, or with `waits` that they wait for a model."""
 
     def marked(progress: MaintainedTurns) -> MaintainedTurns:
-        for number in numbers:
-            progress = progress.put_off(number) if waits else progress.plus(number)
+        for turn_number in turn_numbers:
+            progress = progress.put_off(turn_number) if waits else progress.plus(turn_number)
         return progress
 
     await _change_maintained(work, marked)
 
 
-async def mark_noted(work: PassWork, through: int, /) -> None:
-    """Store that daily notes were written from the turns up to `through`."""
-    await _change_maintained(work, lambda progress: progress.model_copy(update={"noted": max(progress.noted, through)}))
+async def mark_noted(work: PassWork, last_sequence: int, /) -> None:
+    """Store that daily notes were written from the turns up to `last_sequence`."""
+    await _change_maintained(
+        work, lambda progress: progress.model_copy(update={"noted": max(progress.noted, last_sequence)})
+    )
 
 
 async def _change_maintained(work: PassWork, change: Callable[[MaintainedTurns], MaintainedTurns]) -> None:
     async def plan(record: SpaceRecord) -> SettledChanges[None]:
         ref = DocumentRef(jobs.MAINTAINED, record.conversation_tag(work.scope.conversation_key))
         progress, revision = await value_at(work.ctx.store, work.space, ref, MaintainedTurns)
-        after = change(progress or MaintainedTurns())
+        changed_turns = change(progress or MaintainedTurns())
         changes = ChangeSet(record)
-        if after != (progress or MaintainedTurns()):
-            changes.put(ref, after, expects=revision, action=JournalAction.MAINTENANCE)
+        if changed_turns != (progress or MaintainedTurns()):
+            changes.put(ref, changed_turns, expects=revision, action=JournalAction.MAINTENANCE)
         return SettledChanges(None, changes)
 
     await settle_changes(work.ctx, work.space, plan)
@@ -164,12 +166,12 @@ def cited_turns(work: PassWork, /) -> tuple[str, ...]:
     return tuple(turn.id for turn in work.turns)[-limits.CANDIDATE_CITATIONS :]
 
 
-def skipped_outcome(of: MaintenancePass, reason: str, /) -> PassOutcome:
+def skipped_outcome(pass_kind: MaintenancePass, reason: str, /) -> PassOutcome:
     """Return the outcome of a part that did not run."""
-    return PassOutcome(of=of, status=PassStatus.SKIPPED, reason=reason)
+    return PassOutcome(of=pass_kind, status=PassStatus.SKIPPED, reason=reason)
 
 
-def ended_outcome(of: MaintenancePass, counts: dict[str, int], /, *, changed: int) -> PassOutcome:
+def ended_outcome(pass_kind: MaintenancePass, counts: dict[str, int], /, *, changed: int) -> PassOutcome:
     """Return the outcome of a part that ran; zero counts are left out."""
-    totals = {name: count for name, count in counts.items() if count}
-    return PassOutcome(of=of, status=PassStatus.DONE if changed else PassStatus.UNCHANGED, counts=totals)
+    nonzero_counts = {name: count for name, count in counts.items() if count}
+    return PassOutcome(of=pass_kind, status=PassStatus.DONE if changed else PassStatus.UNCHANGED, counts=nonzero_counts)

@@ -27,12 +27,12 @@ _UNASKED = tuple(plane for plane in RecallPlane if plane not in PLANES_IF_NAMED)
 
 def wants_plane(filters: RecallFilters, plane: RecallPlane, /) -> bool:
     """Return whether `filters` allow anything of `plane`."""
-    is_unasked = (
+    is_excluded = (
         plane in PLANES_IF_NAMED if not (filters.planes or filters.namespace) else plane not in asked_planes(filters)
     )
-    if is_unasked:
+    if is_excluded:
         return False
-    of_turns = (
+    turn_filters = (
         filters.agents,
         filters.apps,
         filters.projects,
@@ -41,13 +41,13 @@ def wants_plane(filters: RecallFilters, plane: RecallPlane, /) -> bool:
         filters.tags_any,
         filters.tags_all,
     )
-    of_facts = (filters.kinds, filters.authorities, filters.confidences)
-    if any(of_facts) and plane is not RecallPlane.LONG_TERM:
+    fact_filters = (filters.kinds, filters.authorities, filters.confidences)
+    if any(fact_filters) and plane is not RecallPlane.LONG_TERM:
         return False
-    of_conversations = (filters.channels, filters.conversations)
+    conversation_filters = (filters.channels, filters.conversations)
     if plane in OF_CONVERSATIONS:
-        return not any(of_turns)
-    return plane is RecallPlane.TRANSCRIPT or not any((*of_turns, *of_conversations))
+        return not any(turn_filters)
+    return plane is RecallPlane.TRANSCRIPT or not any((*turn_filters, *conversation_filters))
 
 
 def asked_planes(filters: RecallFilters, /) -> tuple[RecallPlane, ...]:
@@ -73,8 +73,8 @@ def index_filters(
     planes = (plane, PRIVATE_TALK) if plane is RecallPlane.TRANSCRIPT and include_private else (plane,)
     if plane not in WITH_PRIVACY and not filters.model_fields_set:
         return UnitFilters(planes=planes, as_of=now)
-    homes = (home_of(None), *((home_of(key),) if key is not None else ()))
-    parts = (
+    home_forms = (home_of(None), *((home_of(key),) if key is not None else ()))
+    scope_filters = (
         ("agent", filters.agents),
         ("app", filters.apps),
         ("project", filters.projects),
@@ -83,12 +83,12 @@ def index_filters(
         ("kind", filters.kinds),
         ("authority", filters.authorities),
         ("confidence", filters.confidences),
-        ("home", homes if plane is RecallPlane.LONG_TERM else ()),
+        ("home", home_forms if plane is RecallPlane.LONG_TERM else ()),
         ("privacy", OPEN_PRIVACIES if plane in WITH_PRIVACY and not include_private else ()),
     )
     return UnitFilters(
         planes=planes,
-        scope=tuple((name, values) for name, values in parts if values),
+        scope=tuple((name, values) for name, values in scope_filters if values),
         speakers=filters.speakers,
         roles=filters.roles,
         since=filters.since,
@@ -168,8 +168,8 @@ def fact_passes(fact: facts.Fact, filters: RecallFilters, now: Instant, /) -> bo
     """Return whether a fact holds, and was believed, at the times in `filters` (default: now)."""
     if fact.state is facts.FactState.FORGOTTEN or not _fact_is_meant(fact, filters):
         return False
-    as_of = filters.as_of if filters.as_of is not None else now
-    return fact_holds(fact, as_of=as_of, known_at=filters.known_at)
+    valid_at = filters.as_of if filters.as_of is not None else now
+    return fact_holds(fact, as_of=valid_at, known_at=filters.known_at)
 
 
 def _fact_is_meant(fact: facts.Fact, filters: RecallFilters) -> bool:
@@ -189,28 +189,30 @@ def skill_passes(skill: skills.Skill, filters: RecallFilters, /) -> bool:
 
 
 def _skill_is_meant(skill: skills.Skill, filters: RecallFilters) -> bool:
-    is_known = filters.known_at is None or skill.recorded_at <= filters.known_at
-    is_relied_on = skill.trust.is_at_least(filters.trust)
-    return is_known and is_relied_on and filters_hold(filters.where, {}) and _is_within(skill.updated_at, filters)
+    is_recorded_in_time = filters.known_at is None or skill.recorded_at <= filters.known_at
+    is_trusted = skill.trust.is_at_least(filters.trust)
+    return (
+        is_recorded_in_time and is_trusted and filters_hold(filters.where, {}) and _is_within(skill.updated_at, filters)
+    )
 
 
 def _kept_is_meant(memory: StoredMemory, filters: RecallFilters) -> bool:
     """Return whether `filters` select a document of a conversation or of the space; never a private one."""
-    home, value = memory.home, memory.value
-    if home.reach is PlaneReach.BY_ID:
+    plane_home, value = memory.home, memory.value
+    if plane_home.reach is PlaneReach.BY_ID:
         return False
-    at = home.at(value)
+    memory_at = plane_home.at(value)
     channel, conversation = conversation_of(value)
     return (
-        (filters.known_at is None or at <= filters.known_at)
+        (filters.known_at is None or memory_at <= filters.known_at)
         and (
-            home.is_of_space
+            plane_home.is_of_space
             or (_is_among(channel, filters.channels) and _is_among(conversation, filters.conversations))
         )
-        and home.namespace(value)[: len(filters.namespace)] == filters.namespace
+        and plane_home.namespace(value)[: len(filters.namespace)] == filters.namespace
         and TrustLevel.DRAWN.is_at_least(filters.trust)
-        and filters_hold(filters.where, home.fields(value))
-        and _is_within(at, filters)
+        and filters_hold(filters.where, plane_home.fields(value))
+        and _is_within(memory_at, filters)
     )
 
 

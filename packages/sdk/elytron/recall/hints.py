@@ -44,9 +44,9 @@ async def hints_beside(ctx: OperationContext, reader: SpaceReader | None, reques
     """Return the agent skills that match the query, and the experience with the tools it names."""
     tools = await reader.tools() if reader is not None else NO_TOOLS
     refs = request.tool_registry_refs
-    selected = select_hints(tools.registries, tools.experiences, refs) if tools.registries or refs else _no_hints()
+    tool_hints = select_hints(tools.registries, tools.experiences, refs) if tools.registries or refs else _no_hints()
     skills = await _agent_skills(ctx, request.query, request.filters) if ctx.skill_dirs.has_any else ()
-    return StandingHints(skills, selected.hints, selected.status)
+    return StandingHints(skills, tool_hints.hints, tool_hints.status)
 
 
 @cache
@@ -56,11 +56,11 @@ def _no_hints() -> ToolHints:
 
 async def _agent_skills(ctx: OperationContext, query: str, filters: RecallFilters) -> tuple[AgentSkillHit, ...]:
     now = ctx.clock.now()
-    directories = await ctx.skill_dirs.current(at=now)
-    if not directories.skills or similarity.is_blank(query) or not wants_plane(filters, RecallPlane.PROCEDURAL):
+    skill_directories = await ctx.skill_dirs.current(at=now)
+    if not skill_directories.skills or similarity.is_blank(query) or not wants_plane(filters, RecallPlane.PROCEDURAL):
         return ()
     terms = tuple(_ANALYSER.query_terms(query))
-    return score_agent_skills(directories.skills, FactQuery(text=query, terms=terms, now=now))
+    return score_agent_skills(skill_directories.skills, FactQuery(text=query, terms=terms, now=now))
 
 
 async def note_shown(ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /) -> None:
@@ -68,10 +68,10 @@ async def note_shown(ctx: OperationContext, scope: Scope, hits: Sequence[RecallH
 
     Recall is never refused over it.
     """
-    likely = [hit for hit in hits if hit.score >= limits.PROJECTED_SCORE]
-    facts = [hit.id for hit in likely if hit.plane is RecallPlane.LONG_TERM]
+    likely_hits = [hit for hit in hits if hit.score >= limits.PROJECTED_SCORE]
+    facts = [hit.id for hit in likely_hits if hit.plane is RecallPlane.LONG_TERM]
     if facts:
         ctx.fact_uses.note(scope.space, facts, at=ctx.clock.now())
-    names = tuple(hit.id for hit in likely if hit.plane is RecallPlane.PROCEDURAL)
-    if names:
-        await touch_skills(ctx, scope, names)
+    skill_names = tuple(hit.id for hit in likely_hits if hit.plane is RecallPlane.PROCEDURAL)
+    if skill_names:
+        await touch_skills(ctx, scope, skill_names)

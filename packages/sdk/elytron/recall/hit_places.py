@@ -27,20 +27,25 @@ async def with_neighbours(
     if not count or not any(hit.plane is RecallPlane.TRANSCRIPT for hit in hits):
         return tuple(hits)
     index = await ctx.folds.current(scope.space)
-    beside: dict[str, tuple[tuple[UnitView, ...], tuple[UnitView, ...]]] = {}
+    neighbours: dict[str, tuple[tuple[UnitView, ...], tuple[UnitView, ...]]] = {}
     for hit in hits:
         unit = next((unit for ref in _refs_of(hit) for unit in index.units_of(ref) if _id_of(unit) == hit.id), None)
         if unit is not None:
-            beside[hit.id] = (
+            neighbours[hit.id] = (
                 index.units_near(unit, before=count, after=0),
                 index.units_near(unit, before=0, after=count),
             )
-    refs = (unit.ref for sides in beside.values() for side in sides for unit in side)
+    refs = (
+        unit.ref
+        for neighbour_sides in neighbours.values()
+        for neighbour_side in neighbour_sides
+        for unit in neighbour_side
+    )
     turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
     nearby_of = partial(_shown_nearby, turns=turns, include_private=include_private)
     return tuple(
-        hit.model_copy(update={"before": nearby_of(beside[hit.id][0]), "after": nearby_of(beside[hit.id][1])})
-        if hit.id in beside
+        hit.model_copy(update={"before": nearby_of(neighbours[hit.id][0]), "after": nearby_of(neighbours[hit.id][1])})
+        if hit.id in neighbours
         else hit
         for hit in hits
     )
@@ -58,14 +63,14 @@ def time_places(index: SpaceIndex, hits: Sequence[RecallHit], /) -> dict[str, in
     """Return the chronological position of each hit, by its id; the journal decides between equal times."""
 
     def moment(hit: RecallHit) -> tuple[int, int, int]:
-        stored_ref = DocumentRef(FACTS, hit.id) if hit.plane is RecallPlane.LONG_TERM else place_of(hit.id)
-        ref = next(iter(_refs_of(hit)), stored_ref)
+        default_ref = DocumentRef(FACTS, hit.id) if hit.plane is RecallPlane.LONG_TERM else place_of(hit.id)
+        ref = next(iter(_refs_of(hit)), default_ref)
         part = int((hit.id.partition("#")[2] if hit.plane is RecallPlane.TRANSCRIPT else "") or 0)
-        position = index.moment_of(ref, part) if ref is not None else None
-        at, sequence = position or (hit.at or 0, 0)
+        index_moment = index.moment_of(ref, part) if ref is not None else None
+        at, sequence = index_moment or (hit.at or 0, 0)
         return at, sequence, part
 
-    return {hit.id: place for place, hit in enumerate(sorted(hits, key=moment))}
+    return {hit.id: position for position, hit in enumerate(sorted(hits, key=moment))}
 
 
 def _id_of(unit: UnitView) -> str:

@@ -42,19 +42,19 @@ async def stored_page(ctx: OperationContext, space: SpaceId, request: MemoryList
     """Return the memories after the cursor in the order of their planes, and how many of them are lost."""
     items: list[RecallHit] = []
     cursors: list[str] = []
-    lost = lost_before = 0
+    lost_count = counted_losses = 0
     async for cursor, hit in _walk_memories(ctx, space, request):
         if hit is None:
-            lost += 1
+            lost_count += 1
             continue
         if len(items) == request.limit:
-            page = MemoryListReport(space=space, items=tuple(items), lost=lost_before)
+            page = MemoryListReport(space=space, items=tuple(items), lost=counted_losses)
             return page.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
         items.append(cited_hit(hit, space))
         cursors.append(cursor)
         # Lost ones after the last item are counted by the next page.
-        lost_before = lost
-    return MemoryListReport(space=space, items=tuple(items), lost=lost)
+        counted_losses = lost_count
+    return MemoryListReport(space=space, items=tuple(items), lost=lost_count)
 
 
 async def latest_page(ctx: OperationContext, space: SpaceId, request: MemoryListRequest, /) -> MemoryListReport:
@@ -75,7 +75,7 @@ async def latest_page(ctx: OperationContext, space: SpaceId, request: MemoryList
 
 def _document_hits(document: Document, request: MemoryListRequest, now: Instant) -> list[tuple[int, RecallHit]]:
     """Return the requested memories of a document, each with its part."""
-    matches = [(part, one) for part, one in enumerate(parts_of(document)) if _is_asked(one, request, now)]
+    matches = [(part, member) for part, member in enumerate(parts_of(document)) if _is_asked(member, request, now)]
     hits = [(part, readable_hit(memory, now)) for part, memory in matches]
     if request.include_private:
         return hits
@@ -96,26 +96,26 @@ async def _walk_memories(
     ctx: OperationContext, space: SpaceId, request: MemoryListRequest
 ) -> AsyncIterator[tuple[str, RecallHit | None]]:
     """Yield each matching memory, with the cursor that continues after it; None is a lost one."""
-    started, after, part_after = _parse_cursor(request.cursor)
+    start_plane, start_mark, start_part = _parse_cursor(request.cursor)
     now = ctx.clock.now()
-    for place, (plane, collection) in enumerate(_ORDER):
-        if place < started or not wants_plane(request.filters, plane):
+    for plane_number, (plane, collection) in enumerate(_ORDER):
+        if plane_number < start_plane or not wants_plane(request.filters, plane):
             continue
-        mark, parts = (after, part_after) if place == started else (None, -1)
+        start_after, last_part = (start_mark, start_part) if plane_number == start_plane else (None, -1)
         # The previous page may have ended inside a document: its other parts come first.
-        if mark is not None:
-            (document,) = await ctx.store.get(space, (DocumentRef(collection, mark.key),))
+        if start_after is not None:
+            (document,) = await ctx.store.get(space, (DocumentRef(collection, start_after.key),))
             for part, hit in _document_hits(document, request, now) if document is not None else ():
-                if part > parts:
-                    yield _list_cursor(place, part, mark), hit
+                if part > last_part:
+                    yield _list_cursor(plane_number, part, start_after), hit
         async for document_mark, document in documents_as_stored(
-            ctx, space, collection, after=mark, most_often=request.limit + 1
+            ctx, space, collection, after=start_after, most_often=request.limit + 1
         ):
             if document is None:
-                yield _list_cursor(place, 0, document_mark), None
+                yield _list_cursor(plane_number, 0, document_mark), None
                 continue
             for part, hit in _document_hits(document, request, now):
-                yield _list_cursor(place, part, document_mark), hit
+                yield _list_cursor(plane_number, part, document_mark), hit
 
 
 def _list_cursor(place: int, part: int, mark: DocumentMark) -> str:
@@ -125,8 +125,8 @@ def _list_cursor(place: int, part: int, mark: DocumentMark) -> str:
 def _parse_cursor(cursor: str | None) -> tuple[int, DocumentMark | None, int]:
     if cursor is None:
         return 0, None, -1
-    *numbers, key = _CURSOR.parts(cursor)
-    place, part, number = map(int, numbers)
-    if place >= len(_ORDER) or part >= limits.MESSAGES_PER_TURN or number > limits.LATEST_MS:
+    *number_texts, key = _CURSOR.parts(cursor)
+    plane_number, part_number, mark_number = map(int, number_texts)
+    if plane_number >= len(_ORDER) or part_number >= limits.MESSAGES_PER_TURN or mark_number > limits.LATEST_MS:
         raise _CURSOR.refusal()
-    return place, DocumentMark(number, key), part
+    return plane_number, DocumentMark(mark_number, key), part_number

@@ -63,13 +63,13 @@ def answer_estimate(searches: Iterable[FoundCandidates], /) -> float:
 
 def signs_of(candidates: FoundCandidates, /) -> AnswerSigns:
     """Return the evidence of the search for its answer."""
-    best = candidates.candidates[0].score if candidates.candidates else 0.0
-    worth, lowest, highs = abs(best) or 1.0, candidates.lows.vector, candidates.highs
-    closeness = (highs.vector - lowest) / (1.0 - lowest) if lowest < 1.0 else 1.0
+    best_score = candidates.candidates[0].score if candidates.candidates else 0.0
+    score_unit, lowest_vector, high_signals = abs(best_score) or 1.0, candidates.lows.vector, candidates.highs
+    closeness = (high_signals.vector - lowest_vector) / (1.0 - lowest_vector) if lowest_vector < 1.0 else 1.0
     return AnswerSigns(
-        strength=max(highs.text_vectors, (1.0 - candidates.alike) * highs.context, closeness, 0.0),
-        agreement=best / candidates.most if candidates.most else 0.0,
-        behind=tuple([(best - item.score) / worth for item in candidates.candidates]),
+        strength=max(high_signals.text_vectors, (1.0 - candidates.alike) * high_signals.context, closeness, 0.0),
+        agreement=best_score / candidates.most if candidates.most else 0.0,
+        behind=tuple([(best_score - item.score) / score_unit for item in candidates.candidates]),
         is_foreign=candidates.is_foreign,
     )
 
@@ -78,29 +78,30 @@ def first_hit_chance(candidates: FoundCandidates, hit: RecallHit, query: str, /)
     """Return the estimate that `hit`, the first of a recall, answers; `candidates` is the search of its plane."""
     if hit.signals.get("topic_exact") or hit.signals.get("name_exact"):
         return 1.0
-    signs = signs_of(candidates)
-    place, item = next(
-        ((place, item) for place, item in enumerate(candidates.candidates) if hit.id in _possible_ids(item)), (1, None)
+    answer_signs = signs_of(candidates)
+    position, item = next(
+        ((position, item) for position, item in enumerate(candidates.candidates) if hit.id in _possible_ids(item)),
+        (1, None),
     )
     text = hit.text if hit.plane is RecallPlane.TRANSCRIPT or not hit.title else f"{hit.title}. {hit.text}"
-    unshared, lacks_value = 0.0, False
+    unshared_share, lacks_value = 0.0, False
     # Most questions among many memories need neither, and reading a hit takes as long as a tenth of a recall.
     if candidates.few or outcome.value_kind(query) is not None:
-        parts = outcome.unshared_parts(query, text, _ANALYSER.terms)
-        lacks_value = outcome.lacks_value(query, parts[1]) and is_english(text[: outcome.READ_CHARS])
-        words = set(candidates.terms).difference(candidates.name_terms)
-        is_whole = words.issubset(_ANALYSER.terms(text[: outcome.READ_CHARS]))
-        unshared = 1.0 if is_whole else text_likeness(*parts) if candidates.few else 0.0
-    first = outcome.FirstHitSigns(
-        evidence=signs.evidence,
+        unshared_texts = outcome.unshared_parts(query, text, _ANALYSER.terms)
+        lacks_value = outcome.lacks_value(query, unshared_texts[1]) and is_english(text[: outcome.READ_CHARS])
+        unnamed_terms = set(candidates.terms).difference(candidates.name_terms)
+        has_all_words = unnamed_terms.issubset(_ANALYSER.terms(text[: outcome.READ_CHARS]))
+        unshared_share = 1.0 if has_all_words else text_likeness(*unshared_texts) if candidates.few else 0.0
+    first_hit_signs = outcome.FirstHitSigns(
+        evidence=answer_signs.evidence,
         few=candidates.few,
-        unshared=unshared,
+        unshared=unshared_share,
         coverage=item.signals.coverage if item is not None else 0.0,
-        lead=signs.behind[1] if not place and len(signs.behind) > 1 else 0.0,
+        lead=answer_signs.behind[1] if not position and len(answer_signs.behind) > 1 else 0.0,
         searched=candidates.searched,
         lacks_value=lacks_value,
     )
-    return outcome.first_hit_chance(first)
+    return outcome.first_hit_chance(first_hit_signs)
 
 
 def hit_estimates(
@@ -231,10 +232,10 @@ def in_one_order(ranked: list[RankedMemory], route: weights.PlaneRoute, /) -> li
     if route.slot is not None:
         ranked = [item for item in ranked if _slot_of(item) == route.slot] or ranked
     if route.bonus:
-        favours = [(item, route.bonus.get(item.plane, 0.0)) for item in ranked]
-        ranked = [_with_bonus(item, favour) if favour else item for item, favour in favours]
-    ordered = sorted(ranked, key=attrgetter("score"), reverse=True)
-    return _evidence_first(ordered) if route.intent is weights.QueryIntent.EVIDENCE else ordered
+        item_bonuses = [(item, route.bonus.get(item.plane, 0.0)) for item in ranked]
+        ranked = [_with_bonus(item, bonus) if bonus else item for item, bonus in item_bonuses]
+    ordered_memories = sorted(ranked, key=attrgetter("score"), reverse=True)
+    return _evidence_first(ordered_memories) if route.intent is weights.QueryIntent.EVIDENCE else ordered_memories
 
 
 def slot_of(ranked: Sequence[RankedMemory], /) -> str | None:
@@ -249,17 +250,20 @@ def _slot_of(item: RankedMemory) -> str | None:
     return f"{fact.kind.value}:{facts.topic_key(fact.topic)}"
 
 
-def _evidence_first(ordered: list[RankedMemory]) -> list[RankedMemory]:
+def _evidence_first(ordered_memories: list[RankedMemory]) -> list[RankedMemory]:
     """Return the evidence that is at least half as good as the best, then the others; scores stay with the
     positions."""
-    if not ordered:
-        return ordered
-    least = ordered[0].score * EVIDENCE_SHARE
-    first = [item for item in ordered if item.plane in _EVIDENCE and item.score >= least]
-    if not first:
-        return ordered
-    others = [item for item in ordered if item.plane not in _EVIDENCE or item.score < least]
-    return [_placed_at(item, place.score) for item, place in zip((*first, *others), ordered, strict=True)]
+    if not ordered_memories:
+        return ordered_memories
+    least_score = ordered_memories[0].score * EVIDENCE_SHARE
+    first_memories = [item for item in ordered_memories if item.plane in _EVIDENCE and item.score >= least_score]
+    if not first_memories:
+        return ordered_memories
+    other_memories = [item for item in ordered_memories if item.plane not in _EVIDENCE or item.score < least_score]
+    return [
+        _placed_at(item, ranked_item.score)
+        for item, ranked_item in zip((*first_memories, *other_memories), ordered_memories, strict=True)
+    ]
 
 
 def _placed_at(item: RankedMemory, score: float) -> RankedMemory:
@@ -295,17 +299,17 @@ async def hits_of(
     With `signed`, only the first so many of those that are made here have signals.
     """
     hits: list[RecallHit] = []
-    readings = partial(ctx.folds.readings.turn, scope.space)
+    read_turn = partial(ctx.folds.readings.turn, scope.space)
     start = 0
     while len(hits) < limit and start < len(ranked):
         page = ranked[start : start + limit - len(hits)]
-        places = range(start, start + len(page))
+        positions = range(start, start + len(page))
         start += len(page)
         refs = (item.match.unit.ref for item in page if isinstance(item.match, UnitCandidate))
-        at = await documents_at(ctx.store, scope.space, refs)
+        documents = await documents_at(ctx.store, scope.space, refs)
         page_hits = (
-            _ranked_hit(item, at, readings, now, is_signed=signed is None or place < signed)
-            for place, item in zip(places, page, strict=True)
+            _ranked_hit(item, documents, read_turn, now, is_signed=signed is None or position < signed)
+            for position, item in zip(positions, page, strict=True)
         )
         hits += [hit for hit in page_hits if hit is not None]
     return tuple(hits)
@@ -313,7 +317,7 @@ async def hits_of(
 
 def _ranked_hit(
     item: RankedMemory,
-    at: Mapping[DocumentRef, Document],
+    documents: Mapping[DocumentRef, Document],
     reading: Callable[[Document], ReadTurn],
     now: Instant,
     *,
@@ -322,7 +326,7 @@ def _ranked_hit(
     """Return the hit of a ranked memory; None for a message that vanished or may not be recalled any more."""
     match item.match:
         case UnitCandidate(unit):
-            document = at.get(unit.ref)
+            document = documents.get(unit.ref)
             hit = reading(document).hit(TurnId(item.key), item.part) if document is not None else None
             signals = signals_of(item.match) if is_signed else {}
             return scored_hit(hit, score=item.score, signals=signals) if hit is not None else None
@@ -383,9 +387,11 @@ async def shown_hits(
     if search is None or not is_crowded(hits, limit=limit):
         return hits
     # The same for any limit, so that pages of one recall agree on the order.
-    least = max(search.filters.min_trust or 0, TrustLevel.DRAWN.rank)
-    own = index.search(replace(search, limit=CLOSER, filters=replace(search.filters, min_trust=least)))
-    return share_hits(hits, await _inside_hits(ctx, scope, ranked, own, now=now))
+    least_trust = max(search.filters.min_trust or 0, TrustLevel.DRAWN.rank)
+    inside_candidates = index.search(
+        replace(search, limit=CLOSER, filters=replace(search.filters, min_trust=least_trust))
+    )
+    return share_hits(hits, await _inside_hits(ctx, scope, ranked, inside_candidates, now=now))
 
 
 def _is_from_outside(item: RankedMemory) -> bool:
@@ -398,20 +404,20 @@ def _is_from_outside(item: RankedMemory) -> bool:
             return is_outside(item.match)
 
 
-def _count_fitting(ranked: Sequence[RankedMemory], room: int) -> int:
+def _count_fitting(ranked: Sequence[RankedMemory], chars_max: int) -> int:
     """Return how many of `ranked` may fit into a block, in whatever order it shows them."""
-    remaining = room + RECALLED_SPARE
-    for count, item in enumerate(ranked, 1):
+    chars_left = chars_max + RECALLED_SPARE
+    for hit_count, item in enumerate(ranked, 1):
         match item.match:
             case UnitCandidate(unit):
-                chars = unit.chars
+                hit_chars = unit.chars
             case ScoredFact():
-                chars = len(item.match.fact.content)
+                hit_chars = len(item.match.fact.content)
             case RecallHit():
-                chars = len(item.match.text)
-        remaining -= min(chars, RECALLED_CHARS_MIN)
-        if remaining < 0:
-            return count
+                hit_chars = len(item.match.text)
+        chars_left -= min(hit_chars, RECALLED_CHARS_MIN)
+        if chars_left < 0:
+            return hit_count
     return len(ranked)
 
 
@@ -430,21 +436,27 @@ async def _best_hits(
     With `signed`, only so many have signals.
     """
     hits: tuple[RecallHit, ...] = ()
-    start = 0
-    while len(hits) < count and start < len(ranked):
-        page = ranked[start : start + count - len(hits)]
-        start += len(page)
+    page_start = 0
+    while len(hits) < count and page_start < len(ranked):
+        page = ranked[page_start : page_start + count - len(hits)]
+        page_start += len(page)
         hits = hits_once((*hits, *await hits_of(ctx, scope, page, limit=len(page), now=now, signed=signed)))
     return hits
 
 
 async def _inside_hits(
-    ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], own: FoundCandidates, /, *, now: Instant
+    ctx: OperationContext,
+    scope: Scope,
+    ranked: Sequence[RankedMemory],
+    inside_candidates: FoundCandidates,
+    /,
+    *,
+    now: Instant,
 ) -> tuple[RecallHit, ...]:
     """Return the hits of messages that do not come from outside, and of everything that is no message."""
-    others = [item for item in ranked if not isinstance(item.match, UnitCandidate)]
-    best = sorted((*turns_of(own), *others), key=lambda item: item.score, reverse=True)
-    return await hits_of(ctx, scope, best, limit=len(best), now=now)
+    other_memories = [item for item in ranked if not isinstance(item.match, UnitCandidate)]
+    inside_memories = sorted((*turns_of(inside_candidates), *other_memories), key=lambda item: item.score, reverse=True)
+    return await hits_of(ctx, scope, inside_memories, limit=len(inside_memories), now=now)
 
 
 async def rerank_hits(
@@ -462,20 +474,23 @@ async def rerank_hits(
     texts = [hit.text[:RERANK_TEXT_CHARS] for hit in head]
     try:
         async with asyncio.timeout(RERANK_WAIT_S):
-            answers = await reranker.rerank(query, texts)
+            rerank_scores = await reranker.rerank(query, texts)
     except (ModelUnavailable, ModelRefused, TimeoutError):
         return RerankUse.FAILED, tuple(hits)
     # A NaN among the answers would leave the order undefined.
-    if len(answers) != len(head) or not all(math.isfinite(answer) for answer in answers):
+    if len(rerank_scores) != len(head) or not all(math.isfinite(answer) for answer in rerank_scores):
         return RerankUse.FAILED, tuple(hits)
-    order = sorted(range(len(head)), key=lambda place: (-answers[place], place))
-    moved = (
-        head[place].model_copy(
-            update={"score": above.score, "signals": {**head[place].signals, "rerank": round(answers[place], 4)}}
+    ranked_positions = sorted(range(len(head)), key=lambda position: (-rerank_scores[position], position))
+    reranked_hits = (
+        head[position].model_copy(
+            update={
+                "score": former_hit.score,
+                "signals": {**head[position].signals, "rerank": round(rerank_scores[position], 4)},
+            }
         )
-        for place, above in zip(order, head, strict=True)
+        for position, former_hit in zip(ranked_positions, head, strict=True)
     )
-    return RerankUse.RANKED, (*moved, *hits[len(head) :])
+    return RerankUse.RANKED, (*reranked_hits, *hits[len(head) :])
 
 
 _FOUR = 10_000.0
@@ -486,13 +501,14 @@ _WHOLE = 3 * 2.0**51
 """Adding it leaves a number of that size no room for a fraction; subtracting it gives the nearest whole number."""
 
 
-def four_each(names: Iterable[str], numbers: Collection[float], /) -> dict[str, float]:
+def four_each(names: Iterable[str], signal_values: Collection[float], /) -> dict[str, float]:
     """Return the non-zero numbers by their names, each as `round(number, 4)` gives it."""
     # Both parts of a quotient are whole numbers that a float represents exactly, so it is the float nearest to the
     # decimal.
     return {
-        name: whole / _FOUR
-        if 0.0 < number < _EXACT and -_TIE < (scaled := number * _FOUR) - (whole := scaled + _WHOLE - _WHOLE) < _TIE
-        else round(float(number), 4)
-        for name, number in compress(zip(names, numbers, strict=True), numbers)
+        name: whole_quarters / _FOUR
+        if 0.0 < signal < _EXACT
+        and -_TIE < (scaled_signal := signal * _FOUR) - (whole_quarters := scaled_signal + _WHOLE - _WHOLE) < _TIE
+        else round(float(signal), 4)
+        for name, signal in compress(zip(names, signal_values, strict=True), signal_values)
     }

@@ -20,57 +20,57 @@ def hits_once(hits: Iterable[RecallHit], /) -> tuple[RecallHit, ...]:
     A fact with a message's text is shown beside it.
     """
     texts: set[tuple[RecallPlane, str]] = set()
-    distinct: list[RecallHit] = []
+    distinct_hits: list[RecallHit] = []
     for hit in hits:
         if is_outside(hit):
             text = hit.plane, " ".join(hit.text.casefold().split())
             if text in texts:
                 continue
             texts.add(text)
-        distinct.append(hit)
-    return tuple(distinct)
+        distinct_hits.append(hit)
+    return tuple(distinct_hits)
 
 
 def is_crowded(hits: Sequence[RecallHit], /, *, limit: int) -> bool:
     """Return whether text from outside takes more than its share of `hits`, or leaves positions free."""
     if len(hits) < limit and any(map(is_outside, hits)):
         return True
-    outside = 0
-    for place, hit in enumerate(hits, 1):
+    outside_count = 0
+    for position, hit in enumerate(hits, 1):
         if is_outside(hit):
-            outside += 1
-            if outside > _allowed_outside(place):
+            outside_count += 1
+            if outside_count > _allowed_outside(position):
                 return True
     return False
 
 
-def share_hits(hits: Sequence[RecallHit], own: Sequence[RecallHit], /) -> tuple[RecallHit, ...]:
+def share_hits(hits: Sequence[RecallHit], searched_hits: Sequence[RecallHit], /) -> tuple[RecallHit, ...]:
     """Return the hits, text from outside within its share; scores stay with the positions.
 
-    Where that leaves a place free, the first of `own` takes it that has no place yet; those that are left stand last.
+    Where that leaves a place free, the first of `searched_hits` without a place takes it; those left over stand last.
     """
-    inside_hits = {hit.id: hit for hit in own if not is_outside(hit)}
-    ordered: dict[str, RecallHit] = {}
-    outside = 0
+    inside_hits = {hit.id: hit for hit in searched_hits if not is_outside(hit)}
+    ordered_hits: dict[str, RecallHit] = {}
+    outside_count = 0
     for hit in hits:
         if is_outside(hit):
-            if outside >= _allowed_outside(len(ordered) + 1) and inside_hits:
-                first = next(iter(inside_hits))
-                ordered[first] = inside_hits.pop(first)
-            outside += 1
+            if outside_count >= _allowed_outside(len(ordered_hits) + 1) and inside_hits:
+                first_id = next(iter(inside_hits))
+                ordered_hits[first_id] = inside_hits.pop(first_id)
+            outside_count += 1
         inside_hits.pop(hit.id, None)
-        ordered.setdefault(hit.id, hit)
-    ordered |= inside_hits
-    return tuple(_with_scores([*ordered.values()], [hit.score for hit in hits]))
+        ordered_hits.setdefault(hit.id, hit)
+    ordered_hits |= inside_hits
+    return tuple(_with_scores([*ordered_hits.values()], [hit.score for hit in hits]))
 
 
 def _allowed_outside(place: int) -> int:
     return place - place // RUN
 
 
-def _with_scores(ordered: Sequence[RecallHit], scores: Sequence[float]) -> Iterator[RecallHit]:
+def _with_scores(ordered_hits: Sequence[RecallHit], scores: Sequence[float]) -> Iterator[RecallHit]:
     """Yield the hits with the scores of their positions; after those, scores never increase."""
-    least = 1.0
-    for place, hit in enumerate(ordered):
-        least = scores[place] if place < len(scores) else min(least, hit.score)
-        yield hit if hit.score == least else hit.model_copy(update={"score": least})
+    lowest_score = 1.0
+    for position, hit in enumerate(ordered_hits):
+        lowest_score = scores[position] if position < len(scores) else min(lowest_score, hit.score)
+        yield hit if hit.score == lowest_score else hit.model_copy(update={"score": lowest_score})

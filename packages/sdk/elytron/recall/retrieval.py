@@ -199,33 +199,35 @@ async def gather_hits(
     key = conversation.key if conversation.is_trusted else None
     question = _anchor_question(index, _read_query(ctx, query, now), hit_query.filters, now, key)
     grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
-    use, vector = await ctx.encoders.search_vector(record, index, question.text)
+    vector_use, vector = await ctx.encoders.search_vector(record, index, question.text)
     searches = _plane_searches(index, question, vector, hit_query, key, now=now, grounding=grounding)
     candidates = await _found_candidates(ctx, scope.space, record, index, searches)
-    route, spread = weights.query_route(query), limit if hit_query.diversity is HitDiversity.WIDE else FACTS_SCORED
-    query_context = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
+    route, fact_count = weights.query_route(query), limit if hit_query.diversity is HitDiversity.WIDE else FACTS_SCORED
+    query_context = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, fact_count)
     ranked = await _rank_candidates(ctx, scope, query_context, candidates, route=route)
     # Repeats are removed from a list, so any number may have to be read.
-    fitting = limits.PROJECTION_CHARS_MAX if hit_query.room is not None and question.wants_several else hit_query.room
+    chars_max = limits.PROJECTION_CHARS_MAX if hit_query.room is not None and question.wants_several else hit_query.room
     is_gated = hit_query.gate is not RecallGate.OFF
     estimate = answer_estimate(candidates.values())
-    numbers = _gate_numbers(ctx, query, ranked, candidates, route, estimate=estimate) if is_gated else None
-    admitted = ranked if numbers is None else recall_gate.injected_memories(ranked, numbers)
-    search = searches.get(RecallPlane.TRANSCRIPT) if admitted else None
-    visible_hits = await shown_hits(ctx, scope, admitted, index, search, bounds=HitBounds(limit, fitting), now=now)
+    gates = _gate_numbers(ctx, query, ranked, candidates, route, estimate=estimate) if is_gated else None
+    memories = ranked if gates is None else recall_gate.injected_memories(ranked, gates)
+    search = searches.get(RecallPlane.TRANSCRIPT) if memories else None
+    visible_hits = await shown_hits(ctx, scope, memories, index, search, bounds=HitBounds(limit, chars_max), now=now)
     # Hits from within that replace those from outside count as well.
-    visible_hits = visible_hits if numbers is None else recall_gate.injected_memories(visible_hits, numbers)
+    visible_hits = visible_hits if gates is None else recall_gate.injected_memories(visible_hits, gates)
     hits = with_newer(question, query, visible_hits, partial(time_places, index))[:limit]
     estimates = hit_estimates(candidates, hits, query, estimate)
     is_doubtful = recall_outcome(*estimates) is RecallOutcome.DOUBTFUL
-    if numbers is not None and is_doubtful and hit_query.gate is RecallGate.STRICT:
-        numbers = recall_gate.strict_numbers(numbers, estimates[1])
-        hits = recall_gate.injected_memories(hits, numbers)
+    if gates is not None and is_doubtful and hit_query.gate is RecallGate.STRICT:
+        gates = recall_gate.strict_numbers(gates, estimates[1])
+        hits = recall_gate.injected_memories(hits, gates)
         estimates = hit_estimates(candidates, hits, query, estimate)
-    gate = None if numbers is None else recall_gate.gate_report(numbers, left_out=min(limit, len(ranked)) - len(hits))
-    reason = _nothing_reason(hits, is_held_back=numbers is not None and bool(ranked))
+    gate_report = (
+        None if gates is None else recall_gate.gate_report(gates, left_out=min(limit, len(ranked)) - len(hits))
+    )
+    reason = _nothing_reason(hits, is_held_back=gates is not None and bool(ranked))
     return GatheredHits(
-        HitVerdict(reason, *estimates, gate=gate),
+        HitVerdict(reason, *estimates, gate=gate_report),
         hits,
         HitRanking(
             scores=tuple([item.score for item in ranked]),
@@ -237,8 +239,8 @@ async def gather_hits(
             considered=sum(part.searched for part in candidates.values()),
             available=sum(part.pool for part in candidates.values()),
             sequence=index.watermark,
-            vectors=use,
-            unembedded=_count_unembedded(ctx, scope, index, use),
+            vectors=vector_use,
+            unembedded=_count_unembedded(ctx, scope, index, vector_use),
             alias=conversation.trust,
         ),
         private=() if hit_query.room is None else _withheld_facts(index, searches.get(RecallPlane.LONG_TERM), limit),
@@ -255,11 +257,11 @@ def _gate_numbers(
     estimate: float,
 ) -> tuple[RecallGateNumbers, ...]:
     """Return the gate's decision about each plane; a fact that the query names by its slot may always be shown."""
-    best = max([estimate, *(item.score for item in ranked[:1])])
+    best_score = max([estimate, *(item.score for item in ranked[:1])])
     return recall_gate.gate_numbers(
         {plane: gate_signs(part) for plane, part in candidates.items()},
         _prompt_margin(ctx, query),
-        is_answered=best >= limits.PROJECTED_SCORE,
+        is_answered=best_score >= limits.PROJECTED_SCORE,
         named_planes=(RecallPlane.LONG_TERM,) if route.slot is not None and slot_of(ranked) == route.slot else (),
     )
 
@@ -332,15 +334,15 @@ async def _found_candidates(
     /,
 ) -> Mapping[RecallPlane, FoundCandidates]:
     """Return the results of each plane, messages in the order of a closer look, if one is worthwhile."""
-    by_plane = {plane: index.search(search) for plane, search in searches.items()}
-    message_candidates = by_plane.get(RecallPlane.TRANSCRIPT)
+    candidates_by_plane = {plane: index.search(search) for plane, search in searches.items()}
+    message_candidates = candidates_by_plane.get(RecallPlane.TRANSCRIPT)
     if message_candidates is None:
-        return by_plane
+        return candidates_by_plane
     has_passages = searches[RecallPlane.TRANSCRIPT].vector is not None and ctx.encoders.reads_passages(record, index)
     if not message_candidates.long and not has_passages:
-        return by_plane
-    searched = SearchedSpace(space, index, searches[RecallPlane.TRANSCRIPT], message_candidates, has_passages)
-    return by_plane | {RecallPlane.TRANSCRIPT: await looked_closer(ctx, searched)}
+        return candidates_by_plane
+    searched_space = SearchedSpace(space, index, searches[RecallPlane.TRANSCRIPT], message_candidates, has_passages)
+    return candidates_by_plane | {RecallPlane.TRANSCRIPT: await looked_closer(ctx, searched_space)}
 
 
 def _reach_of(index: SpaceIndex, vector: tuple[str, bytes] | None) -> ModelReach | None:
@@ -358,16 +360,20 @@ def _ground_question(question: query_question.ReadQuestion, grounding: str) -> q
 
 def _count_unembedded(ctx: OperationContext, scope: Scope, index: SpaceIndex, use: VectorUse) -> int:
     """Return the number of units without a vector, and schedule those vectors."""
-    count = index.unembedded(index.compared) if use is not VectorUse.NONE else 0
-    if count:
+    unembedded_count = index.unembedded(index.compared) if use is not VectorUse.NONE else 0
+    if unembedded_count:
         nudge_embedding(ctx, scope.space)
-    return count
+    return unembedded_count
 
 
 def _asked_planes(index: SpaceIndex, filters: RecallFilters, key: ConversationKey | None) -> list[RecallPlane]:
     """Return the planes that are asked and hold something; without a trusted conversation nothing said is recalled."""
-    contents, planes = {plane_of(plane) for plane in index.planes()}, asked_planes(filters)
-    return [plane for plane in planes if plane in contents and (key is not None or plane is not RecallPlane.TRANSCRIPT)]
+    planes_present, planes = {plane_of(plane) for plane in index.planes()}, asked_planes(filters)
+    return [
+        plane
+        for plane in planes
+        if plane in planes_present and (key is not None or plane is not RecallPlane.TRANSCRIPT)
+    ]
 
 
 def _anchor_question(
@@ -378,16 +384,16 @@ def _anchor_question(
     key: ConversationKey | None,
 ) -> query_question.ReadQuestion:
     """Return `question` with the time of its anchor; unchanged if it has none, or no message mentions it."""
-    anchor = question.anchor
-    if anchor is None or key is None or RecallPlane.TRANSCRIPT not in index.planes():
+    time_anchor = question.anchor
+    if time_anchor is None or key is None or RecallPlane.TRANSCRIPT not in index.planes():
         return question
     unit_filters = index_filters(filters, RecallPlane.TRANSCRIPT, now, key)
     matches = index.search(
-        IndexQuery(text=anchor.text, limit=1, weights=weights.WORDED, filters=unit_filters, owner=question.owner)
+        IndexQuery(text=time_anchor.text, limit=1, weights=weights.WORDED, filters=unit_filters, owner=question.owner)
     ).candidates
     if not matches or not matches[0].unit.at or matches[0].signals.coverage < time_ranges.LEAST_COVERED:
         return question
-    return question._replace(spans=time_ranges.spans_of(anchor, Instant(matches[0].unit.at)))
+    return question._replace(spans=time_ranges.spans_of(time_anchor, Instant(matches[0].unit.at)))
 
 
 def asked_of_index(
@@ -459,16 +465,21 @@ async def _rank_facts(
     documents = await _read_candidates(ctx, scope, search)
     facts = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
     estimates = _unit_estimates(search)
-    matching = [item for item in score_facts(facts, query.of_beliefs(search)) if item.match > 0]
+    matching_facts = [item for item in score_facts(facts, query.of_beliefs(search)) if item.match > 0]
     sequences = {item.unit.ref.key: item.unit.sequence for item in search.candidates}
-    ranked = ranked_facts(diversify_facts(matching, query.facts), estimates, sequences)
-    others = {item.fact.id for item in matching}
-    signals = {item.unit.ref.key: item for item in search.candidates}
+    ranked = ranked_facts(diversify_facts(matching_facts, query.facts), estimates, sequences)
+    matching_ids = {item.fact.id for item in matching_facts}
+    candidates_by_id = {item.unit.ref.key: item for item in search.candidates}
     # Without a common word: found only by the index, whose score they keep.
     hits = [
-        fact_hit(entry.fact, now=query.now, score=estimates[entry.fact.id], signals=signals_of(signals[entry.fact.id]))
+        fact_hit(
+            entry.fact,
+            now=query.now,
+            score=estimates[entry.fact.id],
+            signals=signals_of(candidates_by_id[entry.fact.id]),
+        )
         for entry in facts
-        if entry.fact.id not in others
+        if entry.fact.id not in matching_ids
     ]
     return ranked + [RankedMemory(hit.score, hit.at or 0, sequences[hit.id], hit.id, 0, hit, hit.plane) for hit in hits]
 
@@ -488,21 +499,21 @@ async def _rank_skills(
     documents = await _read_candidates(ctx, scope, search)
     skills = [Skill.from_bytes(document.body) for document in documents.values()]
     sequences = {SkillId(item.unit.ref.key): item.unit.sequence for item in search.candidates}
-    ranks = tuple(SkillId(item.unit.ref.key) for item in search.candidates)
-    scored = score_skills(skills, query.of_beliefs(search), ranks=ranks, sequences=sequences)
+    ranked_ids = tuple(SkillId(item.unit.ref.key) for item in search.candidates)
+    scored_skills = score_skills(skills, query.of_beliefs(search), ranks=ranked_ids, sequences=sequences)
     estimates, signals = _unit_estimates(search), {item.unit.ref.key: signals_of(item) for item in search.candidates}
     hits = {
         item.skill.id: skill_hit(
             item.skill, score=max(weights.common_scale(item.match), estimates[item.skill.id]), signals=item.signals
         )
-        for item in scored
+        for item in scored_skills
     }
-    topics = {topic_key(item.skill.topic) for item in scored}
+    scored_topics = {topic_key(item.skill.topic) for item in scored_skills}
     # Found only by the index. Of a topic that was scored, the scored skill is enough.
     hits |= {
         skill.id: skill_hit(skill, score=estimates[skill.id], signals=signals[skill.id])
         for skill in skills
-        if skill.is_recallable and topic_key(skill.topic) not in topics
+        if skill.is_recallable and topic_key(skill.topic) not in scored_topics
     }
     return [
         RankedMemory(hit.score, hit.at or 0, sequences[skill], hit.id, 0, hit, hit.plane) for skill, hit in hits.items()
@@ -512,7 +523,7 @@ async def _rank_skills(
 async def _rank_kept(ctx: OperationContext, scope: Scope, search: FoundCandidates, now: Instant) -> list[RankedMemory]:
     """Return conversations' continuity documents, each with its score."""
     documents = await _read_candidates(ctx, scope, search)
-    terms = [similarity.signs_of(term) for word in search.terms if (term := similarity.normalise_text(word))]
+    term_signs = [similarity.signs_of(term) for word in search.terms if (term := similarity.normalise_text(word))]
     ranked: list[RankedMemory] = []
     for estimate, item in zip(answer_scores(search), search.candidates, strict=True):
         document = documents.get(item.unit.ref)
@@ -520,8 +531,10 @@ async def _rank_kept(ctx: OperationContext, scope: Scope, search: FoundCandidate
             continue
         memory = kept_memory(document)
         text = similarity.pad_words(similarity.normalise_text(f"{title_of(memory.value)} {text_of(memory.value)}"))
-        share = sum(similarity.has_any(text, signs) for signs in terms) / max(len(terms), 1)
-        hit = memory.to_hit(score=max(estimate, round(HELD_SCORE * share, 6)), signals=signals_of(item), now=now)
+        matched_share = sum(similarity.has_any(text, word_signs) for word_signs in term_signs) / max(len(term_signs), 1)
+        hit = memory.to_hit(
+            score=max(estimate, round(HELD_SCORE * matched_share, 6)), signals=signals_of(item), now=now
+        )
         ranked.append(RankedMemory(hit.score, hit.at or 0, item.unit.sequence, hit.id, 0, hit, hit.plane))
     return ranked
 

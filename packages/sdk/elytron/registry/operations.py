@@ -95,13 +95,13 @@ class Operation(Generic[RequestT, ReportT]):
     def perform(self) -> Callable[["OperationContext", RequestT], Awaitable[ReportT]]:
         """Return the function that performs it, after finishing interrupted erasures; some inspect damage
         themselves."""
-        performed = self.performer()
+        perform_function = self.performer()
 
-        @wraps(performed)
+        @wraps(perform_function)
         async def perform(ctx: "OperationContext", request: RequestT) -> ReportT:
             if self.name not in _OVER_DAMAGE and not getattr(request, "whole_space", None):
                 await ctx.settled(request)
-            return await performed(ctx, request)
+            return await perform_function(ctx, request)
 
         return perform
 
@@ -110,23 +110,25 @@ class Operation(Generic[RequestT, ReportT]):
         fields = [name for name in self.operator_fields if getattr(request, name)]
         values = [
             f"{name} {getattr(request, name)}"
-            for name, reserved in self.operator_values.items()
-            if getattr(request, name) in reserved
+            for name, reserved_values in self.operator_values.items()
+            if getattr(request, name) in reserved_values
         ]
         return tuple(sorted((*fields, *values)))
 
     def asks_private(self, request: RequestT, /) -> bool:
         """Return whether `request` asks for something that a model sees only if its host allows it."""
         field_values = {"private_context": frozenset({"allowed"}), **self.private_values}
-        by_value = any(getattr(request, name, None) in values for name, values in field_values.items())
-        return by_value or getattr(request, "include_private", False) is True
+        is_private_value = any(getattr(request, name, None) in values for name, values in field_values.items())
+        return is_private_value or getattr(request, "include_private", False) is True
 
     def is_grave(self, arguments: Mapping[str, object], /) -> bool:
         """Return whether a request with these JSON `arguments` must not be made unasked."""
         if self.grave is None or arguments.get("dry_run") is True:
             return False
-        pairs = [(arguments.get(name), grave) for name, grave in self.grave_values.items()]
-        return not pairs or any(isinstance(value, str) and value in grave for value, grave in pairs)
+        values_and_grave = [(arguments.get(name), grave_values) for name, grave_values in self.grave_values.items()]
+        return not values_and_grave or any(
+            isinstance(value, str) and value in grave_values for value, grave_values in values_and_grave
+        )
 
 
 _OVER_DAMAGE = frozenset({"inspect", "recover"})

@@ -81,16 +81,16 @@ def rank_nodes(name: str, urls: Sequence[str], /) -> list[str]:
 
 async def resolve_nodes(address: ServerAddress, /) -> Sequence[ServerAddress]:
     """Return an address for each IP of the name in `address`. Raises Unreachable for a name without any."""
-    parts = urlsplit(address.url)
-    port = parts.port or 80
+    url_parts = urlsplit(address.url)
+    port = url_parts.port or 80
     try:
-        address_infos = await asyncio.get_running_loop().getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+        address_infos = await asyncio.get_running_loop().getaddrinfo(url_parts.hostname, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:  # a name with a label that is empty or too long is none
         raise unreachable_server(address.url, type(error).__name__) from None
-    hosts = sorted({str(where[0]) for *_, where in address_infos})
-    headers = {**address.headers, "Host": parts.netloc}
+    hosts = sorted({str(socket_address[0]) for *_, socket_address in address_infos})
+    headers = {**address.headers, "Host": url_parts.netloc}
     return [
-        replace(address, url=f"http://{f'[{host}]' if ':' in host else host}:{port}{parts.path}", headers=headers)
+        replace(address, url=f"http://{f'[{host}]' if ':' in host else host}:{port}{url_parts.path}", headers=headers)
         for host in hosts
     ]
 
@@ -118,32 +118,32 @@ class NodesTransport:
 
     async def call(self, call: RemoteCall, /) -> bytes:
         await self._look_for_nodes()
-        remaining = self._ordered(call.space)
+        remaining_urls = self._ordered(call.space)
         # A copy, since nodes may be rediscovered meanwhile.
         nodes = dict(self._nodes)
-        under_way: dict[asyncio.Task[bytes], str] = {}
-        latest, failure = remaining[0], None
+        url_by_task: dict[asyncio.Task[bytes], str] = {}
+        latest_url, failure = remaining_urls[0], None
         try:
-            while remaining or under_way:
-                if remaining:
-                    latest = remaining.pop(0)
-                    under_way[asyncio.create_task(nodes[latest].call(call))] = latest
-                pass_s = REMOTE_PASS_S if remaining and call.may_repeat else None
-                tasks, _ = await asyncio.wait(under_way, timeout=pass_s, return_when=asyncio.FIRST_COMPLETED)
+            while remaining_urls or url_by_task:
+                if remaining_urls:
+                    latest_url = remaining_urls.pop(0)
+                    url_by_task[asyncio.create_task(nodes[latest_url].call(call))] = latest_url
+                pass_s = REMOTE_PASS_S if remaining_urls and call.may_repeat else None
+                tasks, _ = await asyncio.wait(url_by_task, timeout=pass_s, return_when=asyncio.FIRST_COMPLETED)
                 # Its call keeps running, because the first answer counts.
                 if not tasks:
-                    self._note_silent(latest)
+                    self._note_silent(latest_url)
                 for task in tasks:
-                    answered = under_way.pop(task)
+                    answered_url = url_by_task.pop(task)
                     error = task.exception()
                     if error is None:
                         return task.result()
                     failure = _require_passing(error, call)
-                    self._note_silent(answered)
+                    self._note_silent(answered_url)
         finally:
-            for task in under_way:
+            for task in url_by_task:
                 task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
+            await asyncio.gather(*url_by_task, return_exceptions=True)
         assert failure is not None
         raise failure
 
@@ -172,8 +172,8 @@ class NodesTransport:
         now = asyncio.get_running_loop().time()
         if self._find is None or now < self._find_at:
             return
-        is_first, self._find_at = self._find_at == 0.0, now + REMOTE_FIND_S
-        if not is_first:
+        is_first_search, self._find_at = self._find_at == 0.0, now + REMOTE_FIND_S
+        if not is_first_search:
             self._finding = asyncio.create_task(self._find_again(self._find))
             return
         try:
@@ -195,19 +195,20 @@ class NodesTransport:
 
         Raises Unsupported if they keep no list, Unreachable if none answers.
         """
-        first, failure = self._addresses[0], Unreachable("no node was contacted")
+        first_address, failure = self._addresses[0], Unreachable("no node was contacted")
         urls = [*dict.fromkeys([*self._ordered(None), *(address.url for address in self._addresses)])]
         while urls:
             url = urls.pop(0)
-            address = replace(first, url=url, scheme=url.partition(":")[0])
+            address = replace(first_address, url=url, scheme=url.partition(":")[0])
             node = self._nodes.get(url) or HttpTransport(address, timeout_s=self._timeout_s)
             try:
                 # The last one has the whole time of a call.
                 async with asyncio.timeout(REMOTE_PASS_S if urls else None):
-                    listing = await node.read("/v1/nodes", ServerNodes)
-                if listing.nodes:
+                    node_list = await node.read("/v1/nodes", ServerNodes)
+                if node_list.nodes:
                     return [
-                        replace(first, url=each.rstrip("/"), scheme=each.partition(":")[0]) for each in listing.nodes
+                        replace(first_address, url=each.rstrip("/"), scheme=each.partition(":")[0])
+                        for each in node_list.nodes
                     ]
             except NotFound:
                 raise Unsupported(
@@ -231,18 +232,18 @@ class NodesTransport:
         for url, address in addresses_by_url.items():
             if url not in self._nodes:
                 self._nodes[url] = HttpTransport(address, timeout_s=self._timeout_s)
-        over, self._former_nodes = (
-            [node for until, node in self._former_nodes if until <= now],
-            [(until, node) for until, node in self._former_nodes if until > now],
+        expired_nodes, self._former_nodes = (
+            [node for closes_at, node in self._former_nodes if closes_at <= now],
+            [(closes_at, node) for closes_at, node in self._former_nodes if closes_at > now],
         )
-        for node in over:
+        for node in expired_nodes:
             await node.close()
 
     def _ordered(self, space: str | None) -> list[str]:
         """Return the nodes in the order of use: those that recently did not answer come last."""
-        ranked = rank_nodes(space or self._own, [*self._nodes])
+        ranked_urls = rank_nodes(space or self._own, [*self._nodes])
         now = asyncio.get_running_loop().time()
-        return sorted(ranked, key=lambda url: self._silent_until.get(url, 0.0) > now)
+        return sorted(ranked_urls, key=lambda url: self._silent_until.get(url, 0.0) > now)
 
     def _note_silent(self, url: str) -> None:
         if self._find_at:
@@ -323,8 +324,8 @@ class RemoteMemory(MemoryFace):
         """
         operation = by_request(request)
         if isinstance(request, MemoryCloseRequest):
-            closed: Any = await self.close(request)
-            return closed
+            close_report: Any = await self.close(request)
+            return close_report
         call = call_of(operation, self._scoped(request), idempotency_key=idempotency_key)
         failures = 0
         while True:
@@ -389,8 +390,8 @@ class RemoteMemory(MemoryFace):
             call = call_of(operation, request, idempotency_key=None)
             try:
                 async with aclosing(self._transport.watch(call, after)) as reports:
-                    async for data in reports:
-                        report = report_of(data, operation.report)
+                    async for report_bytes in reports:
+                        report = report_of(report_bytes, operation.report)
                         request, after, failures = _next_request(request, report), 0, 0
                         attempts = REMOTE_STREAM_ATTEMPTS
                         yield report
@@ -410,10 +411,10 @@ class RemoteMemory(MemoryFace):
     ) -> None:
         """Wait before the next attempt. Raises `error` if that cannot help."""
         jitter = random.random()  # noqa: S311 - spreads callers, hides nothing
-        pause = pause_s(error, attempt=failures, may_repeat=may_repeat, jitter=jitter, attempts=attempts)
-        if pause is None:
+        pause_seconds = pause_s(error, attempt=failures, may_repeat=may_repeat, jitter=jitter, attempts=attempts)
+        if pause_seconds is None:
             raise error
-        await self._sleep(pause)
+        await self._sleep(pause_seconds)
 
     def _scoped(self, request: RequestT) -> RequestT:
         """Return `request` with this client's scope, if it has none and takes one."""
@@ -477,8 +478,8 @@ class RemoteConnecting(RuntimeEntering[RemoteMemory, SyncRemoteMemory]):
         return RemoteMemory(self._transport(), scope=self._scope)
 
     def _transport(self) -> RemoteTransport:
-        address, *others = self._addresses
-        if others or self._source != "listed":
+        address, *other_addresses = self._addresses
+        if other_addresses or self._source != "listed":
             from elytron.remote.memory import NodesTransport
 
             return NodesTransport(self._addresses, timeout_s=self._timeout_s, source=self._source)

@@ -205,31 +205,31 @@ class _SocketLine:
         """Receive answers until the socket ends; then each open call gets an error."""
         from websockets.exceptions import ConnectionClosed
 
-        ended: ElytronError = unreachable_server(self._address.url, "the connection was closed")
+        connection_error: ElytronError = unreachable_server(self._address.url, "the connection was closed")
         try:
             while True:
                 self._bring(_decode_frame(await self._socket.recv(decode=False)))
         except ConnectionClosed as error:
-            ended = _closed_error(error, self._address)
+            connection_error = _closed_error(error, self._address)
         except Unsupported as error:
-            ended = error
+            connection_error = error
         # First, so that a caller that retries at once gets a new socket.
         self.is_broken = True
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(ended)
+                answer.set_exception(connection_error)
         with suppress(ConnectionClosed):
             await self._socket.close()
 
     def _bring(self, event: "_ReportFrame | ErrorEvent | LifecycleEvent") -> None:
-        answer = self._waiting.get(event.id)
-        if answer is None or answer.done():
+        answer_future = self._waiting.get(event.id)
+        if answer_future is None or answer_future.done():
             return  # the caller has stopped waiting
         match event:
             case _ReportFrame(report=report):
-                answer.set_result(report)
+                answer_future.set_result(report)
             case ErrorEvent(error=problem):
-                answer.set_exception(error_of(problem.code, problem.detail, problem.details))
+                answer_future.set_exception(error_of(problem.code, problem.detail, problem.details))
             case LifecycleEvent():
                 return
 
@@ -244,15 +244,15 @@ def _encode_frame(kind: str, frame_id: str, call: RemoteCall, /, *, after: int |
     return f'{json.dumps(head)[:-1]}, "payload": {call.payload.decode()}}}'
 
 
-def _decode_frame(data: bytes) -> _ReportFrame | ErrorEvent | LifecycleEvent:
-    """Return the frame in `data`; a report stays JSON, so that its own type reads it."""
+def _decode_frame(frame_bytes: bytes) -> _ReportFrame | ErrorEvent | LifecycleEvent:
+    """Return the frame in `frame_bytes`; a report stays JSON, so that its own type reads it."""
     # No part of a report's frame before its report contains an object or a quote, so the first mark is the frame's own.
-    head, mark, report = data.partition(_MARK)
+    event_head, separator, report_bytes = frame_bytes.partition(_MARK)
     try:
-        if mark and head.startswith(_BEGINS):
-            report_event = ReportEvent.model_validate_json(head + _NO_REPORT, strict=True)
-            return _ReportFrame(report_event.id, report[:-1])
-        event = _FRAME.validate_json(data, strict=True)
+        if separator and event_head.startswith(_BEGINS):
+            report_event = ReportEvent.model_validate_json(event_head + _NO_REPORT, strict=True)
+            return _ReportFrame(report_event.id, report_bytes[:-1])
+        event = _FRAME.validate_json(frame_bytes, strict=True)
     except ValidationError:
         raise Unsupported("the server sent an unknown frame: use the same version on both sides") from None
     if isinstance(event, ReportEvent):
@@ -262,7 +262,9 @@ def _decode_frame(data: bytes) -> _ReportFrame | ErrorEvent | LifecycleEvent:
 
 def _closed_error(error: "ConnectionClosed", address: ServerAddress) -> ElytronError:
     """Return the meaning of a closed socket: an expired credential, or a server to be retried."""
-    code = error.rcvd.code if error.rcvd is not None else None
-    if code == CloseCode.UNAUTHORIZED:
+    close_code = error.rcvd.code if error.rcvd is not None else None
+    if close_code == CloseCode.UNAUTHORIZED:
         return Unauthorized()
-    return unreachable_server(address.url, f"connection closed with code {code}" if code else "connection closed")
+    return unreachable_server(
+        address.url, f"connection closed with code {close_code}" if close_code else "connection closed"
+    )

@@ -82,21 +82,23 @@ class RemoteProblem(Value):
 
 def call_of(operation: AnyOperation, request: Value, /, *, idempotency_key: str | None) -> RemoteCall:
     """Return `request` as a call. A change may be repeated if the request or the call has an idempotency key."""
-    within: Any = getattr(request, "idempotency_key", None)
+    request_key: Any = getattr(request, "idempotency_key", None)
     scope = space_of(request, None)
     return RemoteCall(
         operation=operation,
         payload=request.__pydantic_serializer__.to_json(request, exclude_none=True),
         idempotency_key=idempotency_key,
-        may_repeat=not operation.mutates or idempotency_key is not None or within is not None,
+        may_repeat=not operation.mutates or idempotency_key is not None or request_key is not None,
         space=scope.space if scope is not None else None,
     )
 
 
-def report_of(data: bytes, report: type[ReportT], /) -> ReportT:
-    """Return the report in `data`, read strictly. Raises Unsupported if this version does not know it."""
+def report_of(report_bytes: bytes, report: type[ReportT], /) -> ReportT:
+    """Return the report in `report_bytes`, read strictly. Raises Unsupported if this version does not know it."""
     try:
-        return report.__pydantic_validator__.validate_json(data, strict=True, self_instance=report.__new__(report))
+        return report.__pydantic_validator__.validate_json(
+            report_bytes, strict=True, self_instance=report.__new__(report)
+        )
     except ValidationError as error:
         fields = ".".join(str(part) for part in error.errors(include_input=False, include_url=False)[0]["loc"])
         raise Unsupported(
@@ -114,10 +116,10 @@ def require_within(report: ReportT, request: Value, /) -> ReportT:
     return report
 
 
-def told_of(data: bytes, /) -> ElytronError | None:
-    """Return the error of a problem document, or None if `data` is not one."""
+def told_of(event_bytes: bytes, /) -> ElytronError | None:
+    """Return the error of a problem document, or None if `event_bytes` is not one."""
     try:
-        problem = RemoteProblem.model_validate_json(data)
+        problem = RemoteProblem.model_validate_json(event_bytes)
     except ValidationError:
         return None
     return error_of(problem.code, problem.detail, problem.details)
@@ -157,18 +159,18 @@ def address_of(url: str, /, *, api_key: str | None, proxy: str | None = None) ->
     """Return the address in `url`. Raises InvalidInput, which repeats neither the key nor anything that may contain
     one."""
     try:
-        parts = urlsplit(url)
-        has_host = parts.hostname is not None and (parts.port is None or parts.port > 0)
+        url_parts = urlsplit(url)
+        has_host = url_parts.hostname is not None and (url_parts.port is None or url_parts.port > 0)
     except ValueError:
         raise InvalidInput(field="url", problem="is not a URL") from None
-    if parts.scheme not in {"http", "https", "ws", "wss"} or not has_host:
+    if url_parts.scheme not in {"http", "https", "ws", "wss"} or not has_host:
         raise InvalidInput(field="url", problem="names no server: use http://, https://, ws:// or wss:// with a host")
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+    if url_parts.username is not None or url_parts.password is not None or url_parts.query or url_parts.fragment:
         raise InvalidInput(field="url", problem="has more than a scheme, host, port and path: pass a key as api_key=")
     if api_key is not None and not _KEY.fullmatch(api_key):
         raise InvalidInput(field="api_key", problem="is not a valid key, which is printable ASCII without spaces")
     headers = {"Authorization": f"Bearer {api_key}"} if api_key is not None else {}
-    return ServerAddress(url=url.rstrip("/"), scheme=parts.scheme, headers=headers, proxy=proxy_of(proxy))
+    return ServerAddress(url=url.rstrip("/"), scheme=url_parts.scheme, headers=headers, proxy=proxy_of(proxy))
 
 
 def addresses_of(urls: str, /, *, api_key: str | None, proxy: str | None = None) -> tuple[ServerAddress, ...]:
@@ -201,11 +203,13 @@ def proxy_of(proxy: str | None, /) -> str | None:
     if proxy is None:
         return None
     try:
-        parts = urlsplit(proxy)
-        is_address = parts.scheme in {"http", "https"} and parts.hostname is not None and parts.port is not None
+        url_parts = urlsplit(proxy)
+        is_complete = (
+            url_parts.scheme in {"http", "https"} and url_parts.hostname is not None and url_parts.port is not None
+        )
     except ValueError:
-        is_address = False
-    if not is_address:
+        is_complete = False
+    if not is_complete:
         raise InvalidInput(field="proxy", problem="is not an HTTP proxy: use http:// or https:// with host and port")
     return proxy
 
@@ -218,32 +222,32 @@ async def stream_items(lines: AsyncIterable[str], /) -> AsyncIterator[StreamItem
 
     Raises the error of an `error` event.
     """
-    name, data, place = "", list[str](), ""
+    event_name, data_lines, event_id = "", list[str](), ""
     async for line in lines:
         if line:
             field, _, value = line.partition(":")
             match field:
                 case "event":
-                    name = value.removeprefix(" ")
+                    event_name = value.removeprefix(" ")
                 case "data":
-                    data.append(value.removeprefix(" "))
+                    data_lines.append(value.removeprefix(" "))
                 case "id":
-                    place = value.removeprefix(" ")
+                    event_id = value.removeprefix(" ")
                 case _:
                     pass
             continue
-        if data:
-            yield _stream_item(name, "\n".join(data).encode())
-        elif place:
-            yield BegunStream(place)
-        name, data, place = "", [], ""
+        if data_lines:
+            yield _stream_item(event_name, "\n".join(data_lines).encode())
+        elif event_id:
+            yield BegunStream(event_id)
+        event_name, data_lines, event_id = "", [], ""
 
 
-def _stream_item(name: str, data: bytes) -> StreamItem:
-    if name == "error" and (error := told_of(data)) is not None:
+def _stream_item(name: str, event_bytes: bytes) -> StreamItem:
+    if name == "error" and (error := told_of(event_bytes)) is not None:
         raise error
     try:
-        return _ITEM.validate_json(data, strict=True)
+        return _ITEM.validate_json(event_bytes, strict=True)
     except ValidationError:
         raise Unsupported("the server sent an unknown event: use the same version on both sides") from None
 
@@ -275,8 +279,8 @@ class HttpTransport:
         )
 
     async def call(self, call: RemoteCall, /) -> bytes:
-        keyed = {"Idempotency-Key": call.idempotency_key} if call.idempotency_key is not None else {}
-        return await self._posted(f"/v1/{call.operation.name}", call.payload, keyed)
+        key_header = {"Idempotency-Key": call.idempotency_key} if call.idempotency_key is not None else {}
+        return await self._posted(f"/v1/{call.operation.name}", call.payload, key_header)
 
     async def post(self, path: str, request: Value, report: type[ReportT], /) -> ReportT:
         """Post `request` to a path outside the operations and return the answer."""
@@ -297,8 +301,10 @@ class HttpTransport:
         import httpx
 
         try:
-            most = limits.REMOTE_REPORT_BYTES
-            response = await request_within(self._client, method, path, limit=most, content=payload, headers=headers)
+            bytes_max = limits.REMOTE_REPORT_BYTES
+            response = await request_within(
+                self._client, method, path, limit=bytes_max, content=payload, headers=headers
+            )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise NotConnected(unreachable_server(self._address.url, type(error).__name__).message) from None
         except (httpx.TransportError, httpx.StreamError) as error:
@@ -311,12 +317,12 @@ class HttpTransport:
         import httpx
 
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after is not None else {})
-        params = {"space": scope.space} if scope is not None else {}
+        query_params = {"space": scope.space} if scope is not None else {}
         # Three missed heartbeats count as the end of the connection.
-        silence = httpx.Timeout(limits.REMOTE_CONNECT_S, read=limits.EVENTS_HEARTBEAT_S * 3)
+        stream_timeout = httpx.Timeout(limits.REMOTE_CONNECT_S, read=limits.EVENTS_HEARTBEAT_S * 3)
         try:
             async with self._client.stream(
-                "GET", "/v1/events", params=params, headers=headers, timeout=silence
+                "GET", "/v1/events", params=query_params, headers=headers, timeout=stream_timeout
             ) as response:
                 if response.status_code != HTTPStatus.OK:
                     raise self._error_of(response, await read_body(response, limit=limits.REMOTE_REPORT_BYTES))
@@ -333,9 +339,9 @@ class HttpTransport:
     async def close(self) -> None:
         await self._client.aclose()
 
-    def _error_of(self, response: "httpx.Response", data: bytes) -> ElytronError:
+    def _error_of(self, response: "httpx.Response", error_bytes: bytes) -> ElytronError:
         """Return the error that the server, or a proxy in front of it, reports."""
-        error = told_of(data)
+        error = told_of(error_bytes)
         if error is None and response.status_code in _GATEWAY:
             error = unreachable_server(self._address.url, f"status {response.status_code}")
         if error is None:

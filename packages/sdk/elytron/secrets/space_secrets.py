@@ -70,11 +70,11 @@ class UserSecretSlots:
         self._server_key: bytes | None = None
         self._parts: SecretParts | None = None
 
-    async def _status(self, place: SpaceId, slot: SecretSlot | None, state: SecretState) -> SecretStatus:
+    async def _status(self, space_id: SpaceId, slot: SecretSlot | None, state: SecretState) -> SecretStatus:
         if slot is None:
-            return SecretStatus(space=place, state=state)
+            return SecretStatus(space=space_id, state=state)
         status = SecretStatus(
-            space=place,
+            space=space_id,
             state=state,
             kind=slot.kind.value,
             derivation=slot.terms.function.value if slot.terms is not None else "",
@@ -82,10 +82,13 @@ class UserSecretSlots:
         )
         if slot.filled:
             return status
-        grants = self._opened_parts().grants
-        if await grants.session(place) is not None and (grant := await grants.record(place)) is not None:
+        grant_service = self._opened_parts().grants
+        if (
+            await grant_service.session(space_id) is not None
+            and (grant := await grant_service.record(space_id)) is not None
+        ):
             status = status.model_copy(update={"grant_until": grant.until})
-        if state is SecretState.UNLOCKED and (session := self.store.sessions.of(place)) is not None:
+        if state is SecretState.UNLOCKED and (session := self.store.sessions.of(space_id)) is not None:
             status = status.model_copy(update={"until": session.until})
         return status
 
@@ -101,43 +104,52 @@ class UserSecretSlots:
             return SecretState.LOCKED
         return SecretState.UNLOCKED
 
-    async def _secret_slots(self, place: SpaceId) -> AsyncIterator[tuple[SpaceId, SecretSlot | None]]:
-        """Yield the spaces of the user of `place`, that one first, each with its slot; None: plain."""
-        for space in (place, *await further_spaces(self.store.inner, place)):
+    async def _secret_slots(self, space_id: SpaceId) -> AsyncIterator[tuple[SpaceId, SecretSlot | None]]:
+        """Yield the spaces of the user of `space_id`, that one first, each with its slot; None: plain."""
+        for space in (space_id, *await further_spaces(self.store.inner, space_id)):
             entry = await self.store.settle_slot(space)
             yield space, None if entry is None or entry[0].state is SecretSlotState.DESTROYED else entry[0]
 
     async def _keyed(
-        self, place: SpaceId, secret: "UserSecret"
+        self, space_id: SpaceId, secret: "UserSecret"
     ) -> AsyncIterator[tuple[SpaceId, SecretSlot | None, "UserKey"]]:
-        """Yield the spaces of the user of `place` with their slots and the key that `secret` gives for each.
+        """Yield the spaces of the user of `space_id` with their slots and the key that `secret` gives for each.
 
         Raises NotFound, SecretRefused, WordsInvalid, RateLimited.
         """
-        keeper = self._opened_parts().keeper
-        first = await keeper.proven_key((await self._sealed(place))[0], secret)
-        keys = [first]
-        async for space, slot in self._secret_slots(place):
-            terms = first.terms if slot is None or slot.terms is None else slot.terms
+        secret_keeper = self._opened_parts().keeper
+        first_key = await secret_keeper.proven_key((await self._sealed(space_id))[0], secret)
+        keys = [first_key]
+        async for space, slot in self._secret_slots(space_id):
+            terms = first_key.terms if slot is None or slot.terms is None else slot.terms
             key = next((key for key in keys if key.terms == terms), None)
             if key is None:  # of a space that was sealed separately, or of an interrupted change
-                key = await keeper.key_of(secret, terms)
+                key = await secret_keeper.key_of(secret, terms)
                 keys.append(key)
             yield space, slot, key
 
-    async def _sealed(self, place: SpaceId) -> list[SpaceId]:
-        """Return the spaces of the user of `place` that are under a secret. Raises NotFound if none is."""
-        spaces = [space async for space, slot in self._secret_slots(place) if slot is not None]
+    async def _sealed(self, space_id: SpaceId) -> list[SpaceId]:
+        """Return the spaces of the user of `space_id` that are under a secret. Raises NotFound if none is."""
+        spaces = [space async for space, slot in self._secret_slots(space_id) if slot is not None]
         if not spaces:
-            raise NotFound(what="sealed space", name=place, way_out="seal it first")
+            raise NotFound(what="sealed space", name=space_id, way_out="seal it first")
         return spaces
 
     async def status(self, space: str, /) -> SecretStatus:
         """Return the state of a user's spaces for the caller, which needs no secret."""
-        place = _usable_space(space)
-        states = [(each, slot, await self._state(each, slot)) async for each, slot in self._secret_slots(place)]
-        status = await self._status(*states[0])
-        return status.model_copy(update={"spaces": {each: state for each, _, state in states} if states[1:] else {}})
+        space_id = _usable_space(space)
+        space_states = [
+            (sealed_space, slot, await self._state(sealed_space, slot))
+            async for sealed_space, slot in self._secret_slots(space_id)
+        ]
+        status = await self._status(*space_states[0])
+        return status.model_copy(
+            update={
+                "spaces": {sealed_space: secret_state for sealed_space, _, secret_state in space_states}
+                if space_states[1:]
+                else {}
+            }
+        )
 
     async def require_open(self, space: SpaceId, /) -> None:
         """Raise SpaceLocked if `space` is under a secret and not open to the caller of this task."""
@@ -149,8 +161,8 @@ class UserSecretSlots:
         session = self.store.sessions.of(space)
         return session.since if session is not None else Instant(0)
 
-    def _until(self, minutes: int | None, usual: int, most_ms: int) -> Instant:
-        duration_minutes = usual if minutes is None else minutes
+    def _until(self, minutes: int | None, default_minutes: int, most_ms: int) -> Instant:
+        duration_minutes = default_minutes if minutes is None else minutes
         if not 1 <= duration_minutes <= most_ms // _MINUTE_MS:
             raise InvalidInput(field="minutes", problem=f"must be 1 to {most_ms // _MINUTE_MS}")
         return Instant(self.store.clock.now() + duration_minutes * _MINUTE_MS)
@@ -164,11 +176,11 @@ class UserSecretSlots:
             from elytron_store.secret.keeper import PlainContents, SecretKeeper
             from elytron_store.secret.shared_sessions import SharedSessions
 
-            contents = PlainContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS, redrawn=self.store.redrawn)
-            keeper = SecretKeeper(self.store, ids=self._ids, contents=contents)
-            grants = GrantService(self.store, ids=self._ids, keys=self._keys)
-            shared = SharedSessions(keeper, self._server_key) if self._server_key is not None else None
-            self._parts = SecretParts(keeper, grants, shared)
+            plain_contents = PlainContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS, redrawn=self.store.redrawn)
+            secret_keeper = SecretKeeper(self.store, ids=self._ids, contents=plain_contents)
+            grant_service = GrantService(self.store, ids=self._ids, keys=self._keys)
+            shared_sessions = SharedSessions(secret_keeper, self._server_key) if self._server_key is not None else None
+            self._parts = SecretParts(secret_keeper, grant_service, shared_sessions)
         return self._parts
 
 
@@ -227,24 +239,24 @@ class SpaceSecrets(UserSecretSlots):
         are under a secret, SecretRefused if the user has another one, WordsInvalid, InvalidInput, SpaceInUse if others
         write too much meanwhile.
         """
-        place = _usable_space(space)
-        until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
-        keeper = self._opened_parts().keeper
+        space_id = _usable_space(space)
+        open_until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
+        secret_keeper = self._opened_parts().keeper
         secret = _secret_of(words, passphrase)
-        plain = [each async for each, slot in self._secret_slots(place) if slot is None]
-        if place in plain or not plain:
-            key = await keeper.fresh_key(secret)
-            await keeper.seal(place, key, until=until, copy=self._copy)
+        unsealed_spaces = [user_space async for user_space, slot in self._secret_slots(space_id) if slot is None]
+        if space_id in unsealed_spaces or not unsealed_spaces:
+            key = await secret_keeper.fresh_key(secret)
+            await secret_keeper.seal(space_id, key, until=open_until, copy=self._copy)
         else:
-            key = await keeper.proven_key(place, secret)
-            await keeper.unlock(place, key, until=until)
-        await self._note_open(place)
+            key = await secret_keeper.proven_key(space_id, secret)
+            await secret_keeper.unlock(space_id, key, until=open_until)
+        await self._note_open(space_id)
         # Listed after that: a space that the user enters from here on is sealed at its first write.
-        async for each, slot in self._secret_slots(place):
+        async for user_space, slot in self._secret_slots(space_id):
             if slot is None:
-                await keeper.seal(each, key, until=until, copy=self._copy)
-                await self._note_open(each)
-        return await self.status(place)
+                await secret_keeper.seal(user_space, key, until=open_until, copy=self._copy)
+                await self._note_open(user_space)
+        return await self.status(space_id)
 
     async def unlock(
         self,
@@ -260,31 +272,31 @@ class SpaceSecrets(UserSecretSlots):
         One that cannot be sealed now, or is under another secret, is unchanged, and the status says so. Raises NotFound
         if no space is under a secret, SecretRefused, WordsInvalid, RateLimited after wrong secrets.
         """
-        place = _usable_space(space)
-        until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
-        keeper = self._opened_parts().keeper
-        async for each, slot, key in self._keyed(place, _secret_of(words, passphrase)):
+        space_id = _usable_space(space)
+        open_until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
+        secret_keeper = self._opened_parts().keeper
+        async for user_space, slot, key in self._keyed(space_id, _secret_of(words, passphrase)):
             try:
                 if slot is None:
-                    await keeper.seal(each, key, until=until, copy=self._copy)
+                    await secret_keeper.seal(user_space, key, until=open_until, copy=self._copy)
                 else:
-                    await keeper.unlock(each, key, until=until)
+                    await secret_keeper.unlock(user_space, key, until=open_until)
             except SecretRefused:
                 continue
             except ElytronError as error:
                 logger.warning("a space could not be opened with the user's other spaces (%s)", error.key)
                 continue
-            await self._note_open(each)
-        return await self.status(place)
+            await self._note_open(user_space)
+        return await self.status(space_id)
 
     async def lock(self, space: str, /) -> SecretStatus:
         """Close a user's spaces in every process, and end their grants. Raises NotFound if none is under a secret."""
-        place = _usable_space(space)
-        keeper = self._opened_parts().keeper
-        for each in await self._sealed(place):
-            await keeper.lock(each)
-            self._note_closed(each)
-        return await self.status(place)
+        space_id = _usable_space(space)
+        secret_keeper = self._opened_parts().keeper
+        for sealed_space in await self._sealed(space_id):
+            await secret_keeper.lock(sealed_space)
+            self._note_closed(sealed_space)
+        return await self.status(space_id)
 
     async def change(
         self,
@@ -300,19 +312,19 @@ class SpaceSecrets(UserSecretSlots):
 
         Raises as `unlock`, InvalidInput.
         """
-        place = _usable_space(space)
-        keeper = self._opened_parts().keeper
-        new = _secret_of(new_words, new_passphrase, field="new ")
-        new.require_form(is_new=True)
-        keys = self._keyed(place, _secret_of(words, passphrase))
-        keyed = [(each, key) async for each, slot, key in keys if slot is not None]
-        new_key = await keeper.fresh_key(new)
+        space_id = _usable_space(space)
+        secret_keeper = self._opened_parts().keeper
+        new_secret = _secret_of(new_words, new_passphrase, field="new ")
+        new_secret.require_form(is_new=True)
+        keys = self._keyed(space_id, _secret_of(words, passphrase))
+        spaces_with_keys = [(sealed_space, key) async for sealed_space, slot, key in keys if slot is not None]
+        new_key = await secret_keeper.fresh_key(new_secret)
         # The user's own space last: until then the former secret opens it, and a repeat changes what is left.
-        for each, key in reversed(keyed):
+        for sealed_space, key in reversed(spaces_with_keys):
             with suppress(SecretRefused):  # under another secret, or changed before the call was interrupted
-                await keeper.change(each, key, new_key)
-                await self._share(each)
-        return await self.status(place)
+                await secret_keeper.change(sealed_space, key, new_key)
+                await self._share(sealed_space)
+        return await self.status(space_id)
 
     async def rotate(
         self, space: str, /, *, words: Secret | None = None, passphrase: Secret | None = None
@@ -322,14 +334,14 @@ class SpaceSecrets(UserSecretSlots):
         Calls of a space raise SpaceIncomplete meanwhile. If interrupted, it is as before, or renewed. Raises as
         `unlock`.
         """
-        place = _usable_space(space)
-        keeper = self._opened_parts().keeper
-        async for each, slot, key in self._keyed(place, _secret_of(words, passphrase)):
+        space_id = _usable_space(space)
+        secret_keeper = self._opened_parts().keeper
+        async for sealed_space, slot, key in self._keyed(space_id, _secret_of(words, passphrase)):
             if slot is not None:
                 with suppress(SecretRefused):  # under another secret
-                    await keeper.rotate(each, key, copy=self._copy)
-                    await self._share(each)
-        return await self.status(place)
+                    await secret_keeper.rotate(sealed_space, key, copy=self._copy)
+                    await self._share(sealed_space)
+        return await self.status(space_id)
 
     async def enter(self, user: SpaceId, space: SpaceId, /) -> None:
         """Prepare `space`, which the user of the space `user` is about to use: if the user's is sealed, it is sealed
@@ -338,17 +350,17 @@ class SpaceSecrets(UserSecretSlots):
         The user's list of spaces already names it, so that a secret created at this moment covers it. Raises
         SpaceLocked unless this caller has the user's own space open.
         """
-        if space == user or (own := await self.store.settle_slot(user)) is None:
+        if space == user or (own_slot := await self.store.settle_slot(user)) is None:
             return
-        if own[0].state is SecretSlotState.DESTROYED or await self.store.settle_slot(space) is not None:
+        if own_slot[0].state is SecretSlotState.DESTROYED or await self.store.settle_slot(space) is not None:
             return
-        session = self.store.slots.require(user, own[0])
-        if not session.user_key or own[0].terms is None:
+        session = self.store.slots.require(user, own_slot[0])
+        if not session.user_key or own_slot[0].terms is None:
             raise SpaceLocked(space=user)
         from elytron_store.secret.keeper import UserKey
 
         with suppress(Conflict):  # another call of the user was quicker
-            key = UserKey(own[0].terms, session.user_key)
+            key = UserKey(own_slot[0].terms, session.user_key)
             await self._opened_parts().keeper.seal(space, key, until=session.until, copy=self._copy)
         await self._note_open(space)
 
@@ -358,26 +370,26 @@ class SpaceSecrets(UserSecretSlots):
         It is valid in every process that has the store's key-encryption key; without one, in this process. Raises
         SpaceLocked, NotFound if no space is under a secret.
         """
-        place = _usable_space(space)
-        until = self._until(minutes, GRANT_MINUTES, limits.SECRET_GRANT_MS_MAX)
-        keeper, grants, _ = self._opened_parts()
-        first, *others = await self._sealed(place)
-        await keeper.require_slot(first)
-        await grants.make(first, until=until)
-        for each in others:
+        space_id = _usable_space(space)
+        open_until = self._until(minutes, GRANT_MINUTES, limits.SECRET_GRANT_MS_MAX)
+        secret_keeper, grant_service, _ = self._opened_parts()
+        first_space, *other_spaces = await self._sealed(space_id)
+        await secret_keeper.require_slot(first_space)
+        await grant_service.make(first_space, until=open_until)
+        for other_space in other_spaces:
             with suppress(SpaceLocked):  # under another secret, which is not open
-                await grants.make(each, until=until)
-        return await self.status(place)
+                await grant_service.make(other_space, until=open_until)
+        return await self.status(space_id)
 
     async def revoke(self, space: str, /) -> SecretStatus:
         """End the grants of a user's spaces. Raises NotFound if no space is under a secret."""
-        place = _usable_space(space)
-        keeper, grants, _ = self._opened_parts()
-        sealed = await self._sealed(place)
-        await keeper.require_slot(sealed[0])
-        for each in sealed:
-            await grants.end(each)
-        return await self.status(place)
+        space_id = _usable_space(space)
+        secret_keeper, grant_service, _ = self._opened_parts()
+        sealed_spaces = await self._sealed(space_id)
+        await secret_keeper.require_slot(sealed_spaces[0])
+        for sealed_space in sealed_spaces:
+            await grant_service.end(sealed_space)
+        return await self.status(space_id)
 
     @asynccontextmanager
     async def background(self, space: SpaceId, /) -> AsyncGenerator[None]:
@@ -409,23 +421,23 @@ class SpaceSecrets(UserSecretSlots):
 
     async def look(self) -> None:
         """Close the spaces that have expired, or that another process locked."""
-        keeper = self._opened_parts().keeper
-        for space in await keeper.look():
+        secret_keeper = self._opened_parts().keeper
+        for space in await secret_keeper.look():
             self._note_closed(space)
-        for space, rounds in tuple(self._closed.items()):
+        for space, rounds_left in tuple(self._closed.items()):
             if not self.store.sessions.is_open(space):
                 self.store.forget_content(space)
-            self._closed[space] = rounds - 1
-            if rounds <= 1:
+            self._closed[space] = rounds_left - 1
+            if rounds_left <= 1:
                 del self._closed[space]
 
     async def close(self) -> None:
         """Stop checking open spaces; the keys are dropped with the store, which may first store checkpoints."""
-        task, self._looking = self._looking, None
-        if task is not None:
-            task.cancel()
+        stopped_task, self._looking = self._looking, None
+        if stopped_task is not None:
+            stopped_task.cancel()
             with suppress(asyncio.CancelledError):
-                await task
+                await stopped_task
 
     async def _sweep(self, space: SpaceId) -> None:
         await self._opened_parts().keeper.sweep(space)
@@ -436,13 +448,13 @@ class SpaceSecrets(UserSecretSlots):
         self.store.adopter = self._adopt
 
     async def _adopt(self, space: SpaceId, slot: SecretSlot) -> None:
-        shared = self._opened_parts().shared
-        if shared is not None and await shared.adopt(space, slot):
+        shared_sessions = self._opened_parts().shared
+        if shared_sessions is not None and await shared_sessions.adopt(space, slot):
             self._note_adopted(space)
 
     async def _share(self, space: SpaceId) -> None:
-        if (shared := self._opened_parts().shared) is not None:
-            await shared.put(space)
+        if (shared_sessions := self._opened_parts().shared) is not None:
+            await shared_sessions.put(space)
 
     async def _note_open(self, space: SpaceId) -> None:
         await self._share(space)
@@ -460,8 +472,8 @@ class SpaceSecrets(UserSecretSlots):
 
     def _begin_looking(self) -> None:
         if self._looking is None or self._looking.done():
-            looking: Coroutine[Any, Any, None] = self._keep_looking()
-            self._looking = asyncio.get_running_loop().create_task(looking, name="elytron-secrets")
+            looking_coroutine: Coroutine[Any, Any, None] = self._keep_looking()
+            self._looking = asyncio.get_running_loop().create_task(looking_coroutine, name="elytron-secrets")
 
     async def _keep_looking(self) -> None:
         while self._closed or list(self.store.sessions):

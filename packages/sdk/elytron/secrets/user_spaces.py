@@ -29,13 +29,13 @@ async def further_spaces(store: Store, user: SpaceId, /) -> tuple[SpaceId, ...]:
 
 async def unsealed_spaces(store: Store, /) -> list[SpaceId]:
     """Return the spaces that are plain although their user has a secret; the user's next unlock seals them."""
-    plain: list[SpaceId] = []
+    unsealed_ids: list[SpaceId] = []
     async for document in scan_documents(store, SYSTEM_SPACE, USERS):
         user = GatewayUser.from_bytes(document.body)
         if not user.spaces or not await _has_secret_slot(store, SpaceId(user.user_id)):
             continue
-        plain += [SpaceId(space) for space in user.spaces if not await _has_secret_slot(store, SpaceId(space))]
-    return plain
+        unsealed_ids += [SpaceId(space) for space in user.spaces if not await _has_secret_slot(store, SpaceId(space))]
+    return unsealed_ids
 
 
 async def _has_secret_slot(store: Store, space: SpaceId) -> bool:

@@ -59,12 +59,12 @@ def retry_lost_races(
 
     @wraps(change)
     async def made(*args: ArgumentsP.args, **kwargs: ArgumentsP.kwargs) -> ResultT:
-        race = LostRaces()
+        lost_races = LostRaces()
         while True:
             try:
                 return await change(*args, **kwargs)
             except Conflict as conflict:
-                await race.lost(conflict)
+                await lost_races.lost(conflict)
 
     return made
 
@@ -102,13 +102,13 @@ class ChangeLines:
     @contextmanager
     def hold_documents(self, space: SpaceId, refs: Collection[DocumentRef], /) -> Generator[None]:
         """Delay changes of the documents at `refs`, for one that takes too long to win a race against many."""
-        hold = _DocumentHold(space, refs, asyncio.Event())
-        self._holds.append(hold)
+        document_hold = _DocumentHold(space, refs, asyncio.Event())
+        self._holds.append(document_hold)
         try:
             yield
         finally:
-            self._holds.remove(hold)
-            hold.over.set()
+            self._holds.remove(document_hold)
+            document_hold.over.set()
 
 
 class LinedRace:
@@ -136,20 +136,20 @@ class LinedRace:
     async def held_back(self, about: DocumentRef, /) -> bool:
         """Wait while `about` is held; return whether it was, so that everything is read again. Otherwise does not
         wait."""
-        overs = [hold.over for hold in self._holds if hold.space == self._space and about in hold.refs]
-        for over in overs:
-            await over.wait()
-        return bool(overs)
+        hold_ends = [hold.over for hold in self._holds if hold.space == self._space and about in hold.refs]
+        for hold_end in hold_ends:
+            await hold_end.wait()
+        return bool(hold_ends)
 
     async def waited(self, about: DocumentRef, /) -> bool:
         """Let those in the queue for `about` go first; return whether there were any, so that everything is read
         again."""
         if await self.held_back(about):
             return True
-        place = self._space, about
-        if self._joined is not None or place not in self._lines:
+        document_place = self._space, about
+        if self._joined is not None or document_place not in self._lines:
             return False
-        await self._join(place)
+        await self._join(document_place)
         return True
 
     async def lost(self, conflict: Conflict, about: DocumentRef | None, /) -> None:
@@ -158,17 +158,17 @@ class LinedRace:
         if self._joined is None and about is not None:
             await self._join((self._space, about))
 
-    async def _join(self, place: _DocumentPlace) -> None:
-        line = self._lines.setdefault(place, _ChangeLine())
+    async def _join(self, document_place: _DocumentPlace) -> None:
+        line = self._lines.setdefault(document_place, _ChangeLine())
         line.length += 1
         try:
             await line.acquire()
         except BaseException:
-            self._leave(place)
+            self._leave(document_place)
             raise
-        self._joined = place
+        self._joined = document_place
 
-    def _leave(self, place: _DocumentPlace) -> None:
-        self._lines[place].length -= 1
-        if not self._lines[place].length:
-            del self._lines[place]
+    def _leave(self, document_place: _DocumentPlace) -> None:
+        self._lines[document_place].length -= 1
+        if not self._lines[document_place].length:
+            del self._lines[document_place]

@@ -93,8 +93,8 @@ class HeadCache:
         self, space: SpaceId, tag: ConversationTag, head: transcript.Conversation
     ) -> transcript.Conversation:
         """Return `head` updated with all turns."""
-        first = self._unmet.get((space, tag), head.next_sequence)
-        for start in range(first, head.next_sequence, limits.SCAN_MAX):
+        first_unmet = self._unmet.get((space, tag), head.next_sequence)
+        for start in range(first_unmet, head.next_sequence, limits.SCAN_MAX):
             turns = await self._turns(space, tag, start, min(start + limits.SCAN_MAX, head.next_sequence))
             head = transcript.note_turns(head, list(turns.values()))
         return head
@@ -117,38 +117,40 @@ class HeadCache:
             at: transcript.Turn.from_bytes(document.body) for at, document in numbered_documents if document is not None
         }
 
-    def expect(self, space: SpaceId, grown: GrownHead, /) -> None:
-        """Assume that `grown` will be stored, and build on it."""
-        tag, head, revision, _, line = grown
-        last = DocumentRef(transcript.TURNS, transcript.turn_id(tag, head.next_sequence - 1))
-        self._heads[space, tag] = KnownHead(head, revision, line, (RequireRevision(last, 1),))
+    def expect(self, space: SpaceId, grown_head: GrownHead, /) -> None:
+        """Assume that `grown_head` will be stored, and build on it."""
+        tag, head, revision, _, line = grown_head
+        last_turn_ref = DocumentRef(transcript.TURNS, transcript.turn_id(tag, head.next_sequence - 1))
+        self._heads[space, tag] = KnownHead(head, revision, line, (RequireRevision(last_turn_ref, 1),))
 
-    def drop(self, space: SpaceId, grown: GrownHead, /) -> None:
-        """Stop building on `grown`: read the conversation's head again at its next use."""
-        place = space, grown.tag
-        self._refused.add(place)
-        cached_head = self._heads.get(place)
-        if cached_head is not None and cached_head.line is grown.line:
-            del self._heads[place]
-            if cached_head.revision > grown.revision:
-                self._unmet[place] = min(self._unmet.get(place, grown.first), grown.first)
+    def drop(self, space: SpaceId, grown_head: GrownHead, /) -> None:
+        """Stop building on `grown_head`: read the conversation's head again at its next use."""
+        conversation_place = space, grown_head.tag
+        self._refused.add(conversation_place)
+        cached_head = self._heads.get(conversation_place)
+        if cached_head is not None and cached_head.line is grown_head.line:
+            del self._heads[conversation_place]
+            if cached_head.revision > grown_head.revision:
+                self._unmet[conversation_place] = min(
+                    self._unmet.get(conversation_place, grown_head.first), grown_head.first
+                )
 
-    def confirm(self, space: SpaceId, grown: GrownHead, /) -> None:
-        """Record that `grown` was committed: if its line is unbroken, it contains all turns."""
-        place = space, grown.tag
+    def confirm(self, space: SpaceId, grown_head: GrownHead, /) -> None:
+        """Record that `grown_head` was committed: if its line is unbroken, it contains all turns."""
+        conversation_place = space, grown_head.tag
         if (
-            place in self._unmet
-            and (cached_head := self._heads.get(place)) is not None
-            and cached_head.line is grown.line
+            conversation_place in self._unmet
+            and (cached_head := self._heads.get(conversation_place)) is not None
+            and cached_head.line is grown_head.line
         ):
-            del self._unmet[place]
+            del self._unmet[conversation_place]
 
     def drop_space(self, space: SpaceId, /) -> None:
         """Read every head of `space` again at next use."""
-        for cache in (self._heads, self._unmet):
-            for key in [key for key in cache if key[0] == space]:
-                del cache[key]
-        self._refused = {place for place in self._refused if place[0] != space}
+        for head_cache in (self._heads, self._unmet):
+            for key in [key for key in head_cache if key[0] == space]:
+                del head_cache[key]
+        self._refused = {conversation_place for conversation_place in self._refused if conversation_place[0] != space}
 
 
 def _fresh_head(key: ConversationKey) -> transcript.Conversation:

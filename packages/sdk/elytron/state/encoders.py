@@ -63,15 +63,15 @@ async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> byt
         await _load_embedder(embedder)
     try:
         async with asyncio.timeout(wait_s):
-            numbers = await _await_answer(embedder.embed_query(embedder.info.query_prefix + text), embedder)
+            raw_vector = await _await_answer(embedder.embed_query(embedder.info.query_prefix + text), embedder)
     except TimeoutError:
         raise ModelUnavailable(f"{embedder.info.model!r} returned no vector within {wait_s:g} s") from None
     try:
-        vector = array("d", numbers)
+        vector = array("d", raw_vector)
     except (TypeError, ValueError, OverflowError):
         vector = array("d")
     # A NaN fails these comparisons too.
-    if len(vector) == embedder.info.dimensions and 0.0 < sum(number * number for number in vector) < _LONGEST:
+    if len(vector) == embedder.info.dimensions and 0.0 < sum(component * component for component in vector) < _LONGEST:
         return struct.pack(f"<{len(vector)}f", *vector)
     raise ModelRefused(f"{embedder.info.model!r} returned no usable vector for a query")
 
@@ -81,13 +81,13 @@ def check_vectors(embedder: Embedder, vectors: dict[str, Sequence[float]], /) ->
 
     Raises ModelRefused for a wrong dimension, a number that is not finite, or length 0.
     """
-    info = embedder.info
+    embedder_info = embedder.info
     try:
-        return vector_set(info.model, info.dimensions, vectors)
+        return vector_set(embedder_info.model, embedder_info.dimensions, vectors)
     except ElytronError as error:
-        raise ModelRefused(f"{info.model!r} returned no usable vector: {error.message}") from None
+        raise ModelRefused(f"{embedder_info.model!r} returned no usable vector: {error.message}") from None
     except (TypeError, ValueError, OverflowError, struct.error):
-        raise ModelRefused(f"{info.model!r} returned something other than a vector of numbers") from None
+        raise ModelRefused(f"{embedder_info.model!r} returned something other than a vector of numbers") from None
 
 
 async def _load_embedder(embedder: LoadedEmbedder) -> None:
@@ -132,13 +132,13 @@ class RuntimeEncoders:
         """Return the embedder whose vectors are to be compared."""
         return self._current
 
-    def serving(self, record: SpaceRecord, compared: str | None, /) -> Embedder | None:
-        """Return the embedder with the tag `compared`; the current one if none is chosen yet in this space."""
-        if not compared:
+    def serving(self, record: SpaceRecord, compared_tag: str | None, /) -> Embedder | None:
+        """Return the embedder with the tag `compared_tag`; the current one if none is chosen yet in this space."""
+        if not compared_tag:
             return self._current
-        for each in self._embedders:
-            if record.model_tag(each.info.model) == compared:
-                return each
+        for embedder in self._embedders:
+            if record.model_tag(embedder.info.model) == compared_tag:
+                return embedder
         return None
 
     def reads_passages(self, record: SpaceRecord, index: "SpaceIndex", /) -> bool:
@@ -154,10 +154,10 @@ class RuntimeEncoders:
         if embedder is None:
             return VectorUse.OTHER_MODEL, None
         tag = record.model_tag(embedder.info.model)
-        dimensions = index.dimensions_of(tag)
-        if dimensions is None:
+        stored_dimensions = index.dimensions_of(tag)
+        if stored_dimensions is None:
             return VectorUse.NOT_YET, None
-        if dimensions != embedder.info.dimensions:
+        if stored_dimensions != embedder.info.dimensions:
             return VectorUse.OTHER_MODEL, None
         if not index.reads_language(query):
             return VectorUse.OTHER_LANGUAGE, None
@@ -178,12 +178,12 @@ class RuntimeEncoders:
         """
         if self.is_resting:
             raise ModelUnavailable(f"{embedder.info.model!r} did not answer in time a moment ago: try again later")
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        event_loop = asyncio.get_running_loop()
+        started_at = event_loop.time()
         try:
             return await embed_query(embedder, text, wait_s=wait_s)
         except ModelUnavailable:
-            if loop.time() - began >= wait_s:
+            if event_loop.time() - started_at >= wait_s:
                 self.rest()
             raise
 
@@ -204,13 +204,13 @@ class RuntimeEncoders:
         """Return the documents whose texts were refused."""
         return {ref for space_id, model, ref in self._refused if (space_id, model) == (space, tag)}
 
-    def nudge(self, space: SpaceId, work: Callable[[], Awaitable[None]], /) -> None:
-        """Schedule `work` soon, once at a time per space, unless it or an embedder failed lately."""
-        running = self._passes.get(space)
-        if self._current is None or (running is not None and not running.done()):
+    def nudge(self, space: SpaceId, embedding_work: Callable[[], Awaitable[None]], /) -> None:
+        """Schedule `embedding_work` soon, once at a time per space, unless it or an embedder failed lately."""
+        running_pass = self._passes.get(space)
+        if self._current is None or (running_pass is not None and not running_pass.done()):
             return
         if self._clock.now() >= max(self._paused_until, self._paused.get(space) or 0):
-            self._passes[space] = asyncio.get_running_loop().create_task(self._guarded(space, work))
+            self._passes[space] = asyncio.get_running_loop().create_task(self._guarded(space, embedding_work))
 
     async def _guarded(self, space: SpaceId, work: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -228,16 +228,16 @@ class RuntimeEncoders:
 
     async def settled(self, space: SpaceId, /) -> None:
         """Wait for the running pass over `space`, so that no text is embedded twice."""
-        running = self._passes.get(space)
-        if running is not None:
-            await asyncio.wait((running,))
+        running_pass = self._passes.get(space)
+        if running_pass is not None:
+            await asyncio.wait((running_pass,))
 
     async def close(self) -> None:
         """Let running passes finish for a moment, then stop them."""
-        passes = tuple(self._passes.values())
-        if not passes:
+        running_passes = tuple(self._passes.values())
+        if not running_passes:
             return
-        _, late = await asyncio.wait(passes, timeout=EMBED_CLOSE_WAIT_S)
-        for task in late:
+        _, late_passes = await asyncio.wait(running_passes, timeout=EMBED_CLOSE_WAIT_S)
+        for task in late_passes:
             task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        await asyncio.gather(*late_passes, return_exceptions=True)

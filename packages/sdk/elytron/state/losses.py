@@ -68,12 +68,12 @@ class StoreLosses:
 
         Losses of which it is unknown whose they were go with the last of the others.
         """
-        count = await acknowledge_losses(self._store, space, at=at)
-        remaining = await find_losses(self._store)
-        if all(loss.space is None for loss in remaining):
-            count += await acknowledge_losses(self._store, None, at=at)
+        acknowledged_count = await acknowledge_losses(self._store, space, at=at)
+        remaining_losses = await find_losses(self._store)
+        if all(loss.space is None for loss in remaining_losses):
+            acknowledged_count += await acknowledge_losses(self._store, None, at=at)
         self.forget()
-        return count
+        return acknowledged_count
 
     def forget(self) -> None:
         """Read the losses again at their next use."""

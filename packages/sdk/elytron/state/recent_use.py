@@ -21,15 +21,17 @@ class LastBlocks:
     def unchanged_bytes(self, space: SpaceId, key: ConversationKey, block: str, /) -> int:
         """Return how many leading bytes of `block`, in whole lines, the previous one also had; remember `block`."""
         lines = block.splitlines(keepends=True)
-        hashes = tuple(accumulate((hash(line) for line in lines), lambda before, line: hash((before, line))))
-        before = self._hashes.get((space, key), ())
+        hashes = tuple(
+            accumulate((hash(line) for line in lines), lambda hashes_before, line: hash((hashes_before, line)))
+        )
+        hashes_before = self._hashes.get((space, key), ())
         self._hashes[space, key] = hashes
-        same = 0
-        for line, new, old in zip(lines, hashes, before, strict=False):
-            if new != old:
+        same_bytes = 0
+        for line, new_hash, old_hash in zip(lines, hashes, hashes_before, strict=False):
+            if new_hash != old_hash:
                 break
-            same += len(line.encode())
-        return same
+            same_bytes += len(line.encode())
+        return same_bytes
 
 
 _ScopePlace = tuple[SpaceId, str | None, str]
@@ -51,8 +53,10 @@ class LastConversations:
 
     def forget(self, space: SpaceId, /) -> None:
         """Clear everything remembered of `space`."""
-        for place in [place for place in self._conversations if place[0] == space]:
-            del self._conversations[place]
+        for conversation_place in [
+            conversation_place for conversation_place in self._conversations if conversation_place[0] == space
+        ]:
+            del self._conversations[conversation_place]
 
 
 def _scope_place(scope: Scope) -> _ScopePlace:
@@ -80,11 +84,11 @@ class FactUses:
 
     def of(self, space: SpaceId, /) -> dict[FactId, Instant]:
         """Return the remembered uses of a space."""
-        return {fact: at for (where, fact), at in self._pending.items() if where == space}
+        return {fact: at for (use_space, fact), at in self._pending.items() if use_space == space}
 
     def forget(self, space: SpaceId, /) -> None:
         """Clear everything remembered of `space`."""
-        self.drop(space, [fact for where, fact in self._pending if where == space])
+        self.drop(space, [fact for use_space, fact in self._pending if use_space == space])
 
     def drop(self, space: SpaceId, facts: Iterable[FactId], /) -> None:
         """Drop what has been stored."""

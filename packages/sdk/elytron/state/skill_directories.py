@@ -94,12 +94,12 @@ class SkillDirs:
     def _mount(self, path: str) -> None:
         if "\0" in path or not path:
             raise InvalidInput(field="agent_skill_dirs", problem="does not name a directory")
-        root = Path(path).expanduser().absolute()
-        if root in self._roots:
+        absolute_root = Path(path).expanduser().absolute()
+        if absolute_root in self._roots:
             return
         if len(self._roots) == AGENT_SKILL_DIRS:
             raise LimitExceeded(what="agent skill directories", limit=AGENT_SKILL_DIRS)
-        self._roots = (*self._roots, root)
+        self._roots = (*self._roots, absolute_root)
 
 
 def scan_directories(roots: Sequence[Path], digests: _Digests | None = None, /) -> AgentSkillDirectoryReport:
@@ -107,18 +107,18 @@ def scan_directories(roots: Sequence[Path], digests: _Digests | None = None, /) 
 
     `digests` are those of an earlier scan, by file, size and time; they are brought up to date.
     """
-    findings = _ScanFindings(known_digests=dict(digests or {}))
+    scan_findings = _ScanFindings(known_digests=dict(digests or {}))
     for root in roots:
-        findings.read(root)
+        scan_findings.read(root)
     if digests is not None:
         digests.clear()
-        digests.update(findings.digests)
+        digests.update(scan_findings.digests)
     return AgentSkillDirectoryReport(
         directories=len(roots),
-        skills=tuple(findings.skills.values()),
-        resources=sum(sum(skill.resources.values()) for skill in findings.skills.values()),
-        skipped=tuple(findings.skipped[:AGENT_SKILL_SKIPS]),
-        skipped_total=len(findings.skipped),
+        skills=tuple(scan_findings.skills.values()),
+        resources=sum(sum(skill.resources.values()) for skill in scan_findings.skills.values()),
+        skipped=tuple(scan_findings.skipped[:AGENT_SKILL_SKIPS]),
+        skipped_total=len(scan_findings.skipped),
     )
 
 
@@ -137,38 +137,38 @@ class _ScanFindings:
         if not os.path.isdir(root):  # noqa: PTH112  (which has a no also for what is no name of a folder)
             self._skip(root.name, SkipReason.MISSING)
             return
-        for folder, place in self._folders(root):
+        for folder, folder_place in self._folders(root):
             if len(self.skills) == AGENT_SKILLS:
-                self._skip(place, SkipReason.TOO_MANY)
+                self._skip(folder_place, SkipReason.TOO_MANY)
                 return
-            self._take(folder, place)
+            self._take(folder, folder_place)
 
     def _folders(self, root: Path) -> Iterator[tuple[Path, str]]:
         """Yield each folder that has a SKILL.md, with its path; folders below one belong to that skill."""
-        waiting: list[tuple[Path, str, int]] = [(root, root.name, 0)]
-        while waiting:
-            folder, place, depth = waiting.pop()
-            names = self._names(folder, place)
-            if any(entry.name == FILE for entry in names):
+        unvisited: list[tuple[Path, str, int]] = [(root, root.name, 0)]
+        while unvisited:
+            folder, place, depth = unvisited.pop()
+            folder_entries = self._names(folder, place)
+            if any(entry.name == FILE for entry in folder_entries):
                 yield folder, place
                 continue
             # Reversed, since the stack returns the last one first.
-            for entry in reversed(names):
-                below = f"{place}/{entry.name}"
+            for entry in reversed(folder_entries):
+                entry_path = f"{place}/{entry.name}"
                 if entry.is_symlink():
-                    self._skip(below, SkipReason.SYMLINK)
+                    self._skip(entry_path, SkipReason.SYMLINK)
                 elif entry.is_dir(follow_symlinks=False):
                     if depth == AGENT_SKILL_DEPTH:
-                        self._skip(below, SkipReason.TOO_DEEP)
+                        self._skip(entry_path, SkipReason.TOO_DEEP)
                     else:
-                        waiting.append((Path(entry.path), below, depth + 1))
+                        unvisited.append((Path(entry.path), entry_path, depth + 1))
 
     def _names(self, folder: Path, place: str) -> list[os.DirEntry[str]]:
         """Return the entries of a folder by name; none if it is unreadable or enough was scanned."""
         if self.entries >= AGENT_SKILL_ENTRIES:
             self._skip(place, SkipReason.TOO_MANY)
             return []
-        names: list[os.DirEntry[str]] = []
+        found_entries: list[os.DirEntry[str]] = []
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
@@ -176,10 +176,10 @@ class _ScanFindings:
                     if self.entries > AGENT_SKILL_ENTRIES:
                         self._skip(place, SkipReason.TOO_MANY)
                         break
-                    names.append(entry)
+                    found_entries.append(entry)
         except OSError:
             self._skip(place, SkipReason.UNREADABLE)
-        return sorted(names, key=lambda entry: entry.name)
+        return sorted(found_entries, key=lambda entry: entry.name)
 
     def _take(self, folder: Path, place: str) -> None:
         text = _regular_text(folder / FILE)
@@ -210,41 +210,41 @@ class _ScanFindings:
     def _resources(self, folder: Path, place: str, text: str) -> tuple[dict[str, int], str]:
         """Return how many files each folder of a skill has, and the fingerprint of them all."""
         counts: Counter[str] = Counter()
-        state = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
-        waiting = [(folder, "", 0)]
-        while waiting:
-            current, below, depth = waiting.pop()
-            for entry in self._names(current, place):
-                path = f"{below}{entry.name}"
+        fingerprint_hash = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+        unvisited = [(folder, "", 0)]
+        while unvisited:
+            current_folder, path_prefix, depth = unvisited.pop()
+            for entry in self._names(current_folder, place):
+                path = f"{path_prefix}{entry.name}"
                 if entry.is_symlink():
                     self._skip(f"{place}/{path}", SkipReason.SYMLINK)
                 elif entry.is_dir(follow_symlinks=False):
                     if depth < AGENT_SKILL_DEPTH:
-                        waiting.append((Path(entry.path), f"{path}/", depth + 1))
+                        unvisited.append((Path(entry.path), f"{path}/", depth + 1))
                     else:
                         self._skip(f"{place}/{path}", SkipReason.TOO_DEEP)
                 elif path != FILE:
                     if counts.total() == AGENT_SKILL_RESOURCES:
                         self._skip(place, SkipReason.TOO_MANY)
-                        return dict(sorted(counts.items())), state.hexdigest()
+                        return dict(sorted(counts.items())), fingerprint_hash.hexdigest()
                     counts[path.partition("/")[0] if "/" in path else "."] += 1
                     digest = self._digest(entry)
-                    state.update(f"\0{path}\0{digest}".encode("utf-8", "surrogatepass"))
-        return dict(sorted(counts.items())), state.hexdigest()
+                    fingerprint_hash.update(f"\0{path}\0{digest}".encode("utf-8", "surrogatepass"))
+        return dict(sorted(counts.items())), fingerprint_hash.hexdigest()
 
     def _digest(self, entry: os.DirEntry[str]) -> str:
         """Return the size of a file with the digest of its bytes, if it may be read."""
-        status = entry.stat(follow_symlinks=False)
-        if not stat.S_ISREG(status.st_mode):
-            return str(status.st_size)
-        identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-        digest = self.known_digests.get(identity, "")
-        if not digest and status.st_size <= self.unread_bytes:
-            self.unread_bytes -= status.st_size
-            digest = _digest_of(Path(entry.path), status.st_size)
+        file_status = entry.stat(follow_symlinks=False)
+        if not stat.S_ISREG(file_status.st_mode):
+            return str(file_status.st_size)
+        file_identity = file_status.st_dev, file_status.st_ino, file_status.st_size, file_status.st_mtime_ns
+        digest = self.known_digests.get(file_identity, "")
+        if not digest and file_status.st_size <= self.unread_bytes:
+            self.unread_bytes -= file_status.st_size
+            digest = _digest_of(Path(entry.path), file_status.st_size)
         if digest:
-            self.digests[identity] = digest
-        return f"{status.st_size}\0{digest}"
+            self.digests[file_identity] = digest
+        return f"{file_status.st_size}\0{digest}"
 
     def _skip(self, place: str, reason: SkipReason) -> None:
         place_text = place.encode("utf-8", "replace").decode("utf-8")
@@ -254,8 +254,8 @@ class _ScanFindings:
 def _digest_of(path: Path, size: int) -> str:
     """Return the digest of a file's first `size` bytes; an empty text if it is unreadable."""
     try:
-        with os.fdopen(os.open(path, _READ_ONLY), "rb") as file:
-            return hashlib.sha256(file.read(size)).hexdigest()
+        with os.fdopen(os.open(path, _READ_ONLY), "rb") as skill_file:
+            return hashlib.sha256(skill_file.read(size)).hexdigest()
     except OSError:
         return ""
 
@@ -265,18 +265,18 @@ def _regular_text(path: Path) -> str | SkipReason:
     if path.is_symlink():
         return SkipReason.SYMLINK
     try:
-        handle = os.open(path, _READ_ONLY)
+        file_descriptor = os.open(path, _READ_ONLY)
     except OSError:
         return SkipReason.UNREADABLE
     # Checked on the open file: the path may refer to another one by now.
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
+    if not stat.S_ISREG(os.fstat(file_descriptor).st_mode):
+        os.close(file_descriptor)
         return SkipReason.NOT_A_FILE
-    with os.fdopen(handle, "rb") as file:
-        data = file.read(AGENT_SKILL_FILE_BYTES + 1)
-    if len(data) > AGENT_SKILL_FILE_BYTES:
+    with os.fdopen(file_descriptor, "rb") as file:
+        file_bytes = file.read(AGENT_SKILL_FILE_BYTES + 1)
+    if len(file_bytes) > AGENT_SKILL_FILE_BYTES:
         return SkipReason.TOO_LARGE
     try:
-        return data.decode("utf-8")
+        return file_bytes.decode("utf-8")
     except UnicodeDecodeError:
         return SkipReason.NOT_TEXT

@@ -85,17 +85,17 @@ class SpaceRecords:
         is_fresh = cached_record is not None and (not self._has_nodes or monotonic() - cached_record.seen_at < FRESH_S)
         if cached_record is not None and is_fresh and not self._is_overdue(space):
             return cached_record.record
-        document, erasing = await self._store.get(space, (REF, ERASING))
+        document, erasing_mark = await self._store.get(space, (REF, ERASING))
         if document is None:
             self.forget(space)
             return None
-        same = self._cache.get(space)
-        if same is not None and same.body == document.body:
-            record = same.record
+        newer_record = self._cache.get(space)
+        if newer_record is not None and newer_record.body == document.body:
+            record = newer_record.record
         else:
             record = SpaceRecord.from_bytes(document.body)
         self._cache[space] = _CachedRecord(record, document.body, monotonic())
-        if erasing is None:
+        if erasing_mark is None:
             self._marks_seen.pop(space, None)
         elif space not in self._erasing and _ENDS.get() != space:
             # A later mark may belong to a live process, which gets its time.
@@ -113,8 +113,8 @@ class SpaceRecords:
 
     def _is_overdue(self, space: SpaceId) -> bool:
         """Return whether a mark was found so long ago that its process is presumed dead."""
-        mark_time = self._marks_seen.get(space)
-        return mark_time is not None and self._clock.now() - mark_time >= limits.ERASING_MS
+        mark_seen_at = self._marks_seen.get(space)
+        return mark_seen_at is not None and self._clock.now() - mark_seen_at >= limits.ERASING_MS
 
     @contextmanager
     def erasing(self, space: SpaceId, /) -> Generator[None]:
@@ -131,7 +131,7 @@ class SpaceRecords:
         if self.ender is None:
             return
         self._marks_seen.pop(space, None)
-        over = self._ending[space] = asyncio.Event()
+        end_event = self._ending[space] = asyncio.Event()
         token = _ENDS.set(space)
         try:
             # A read-only store is still read: whoever opens it for writing finishes the erasure.
@@ -146,7 +146,7 @@ class SpaceRecords:
         finally:
             _ENDS.reset(token)
             del self._ending[space]
-            over.set()
+            end_event.set()
 
     async def settle(self, space: SpaceId, /) -> None:
         """Finish the interrupted erasures of `space`, before anything is answered from it.
@@ -171,9 +171,9 @@ class SpaceRecords:
         record = await self.find(space)
         if record is not None:
             return record, False
-        (mark,) = await self._store.get(space, (FILLING,))
+        (filling_mark,) = await self._store.get(space, (FILLING,))
         # Between the two reads the filling may have ended, with its record.
-        if mark is not None and await self.find(space) is None:
+        if filling_mark is not None and await self.find(space) is None:
             raise SpaceIncomplete(space=space)
         return SpaceRecord(secret=self._ids.secret(32).hex(), created_at=self._clock.now()), True
 

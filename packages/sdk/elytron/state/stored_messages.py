@@ -42,10 +42,10 @@ class StoredMessages:
             if part in turn.erased:
                 continue
             key = message_key(message)
-            if isinstance(earlier := turn.metadata.get(transcript.EDIT_OF), str) and transcript.is_turn_of(
-                earlier, transcript.tag_of(TurnId(earlier))
+            if isinstance(edited_id := turn.metadata.get(transcript.EDIT_OF), str) and transcript.is_turn_of(
+                edited_id, transcript.tag_of(TurnId(edited_id))
             ):
-                self.redated.add((key, transcript.sequence_of(TurnId(earlier))))
+                self.redated.add((key, transcript.sequence_of(TurnId(edited_id))))
             if message.at is None:
                 self.untimed.append((key, turn.sequence))
             else:
@@ -54,7 +54,11 @@ class StoredMessages:
     def sort(self) -> None:
         """Sort the times, after the last turn was added."""
         for key, moments in self.timed.items():
-            self.timed[key] = sorted(moment for moment in moments if (key, moment[1]) not in self.redated)
+            self.timed[key] = sorted(
+                moment_and_sequence
+                for moment_and_sequence in moments
+                if (key, moment_and_sequence[1]) not in self.redated
+            )
 
     def at_minute(self, key: int, minute: int, /) -> list[int]:
         """Return the sequences of the equal messages of one minute."""
@@ -70,26 +74,28 @@ class StoredMessages:
 
         A second offset, one hour apart, is summer time, which two zones begin on different days.
         """
-        votes: dict[int, float] = {0: 0.0}
+        offset_votes: dict[int, float] = {0: 0.0}
         keys = [message_key(message) for message in messages]
-        times = Counter(keys)
+        key_counts = Counter(keys)
         for key, message in zip(keys, messages, strict=True):
-            moments = self.timed.get(key, []) if message.at is not None else []
+            stored_moments = self.timed.get(key, []) if message.at is not None else []
             # Frequent messages, sent at any hour, say little about an offset.
-            weight = 1 / (times[key] * max(len(moments), 1))
-            if message.at is None or weight < _LEAST_WEIGHT:
+            vote_weight = 1 / (key_counts[key] * max(len(stored_moments), 1))
+            if message.at is None or vote_weight < _LEAST_WEIGHT:
                 continue
-            for difference in {minute - minute_of(message.at) for minute, _ in moments}:
-                if difference % _ZONE_STEP == 0 and abs(difference) <= _ZONE_MOST:
-                    votes[difference] = votes.get(difference, 0.0) + weight
-        usual = max(votes, key=lambda each: (votes[each], -abs(each)))
-        usual = 0 if 2 * votes[0] >= votes[usual] else usual
-        others = [
+            for minute_offset in {minute - minute_of(message.at) for minute, _ in stored_moments}:
+                if minute_offset % _ZONE_STEP == 0 and abs(minute_offset) <= _ZONE_MOST:
+                    offset_votes[minute_offset] = offset_votes.get(minute_offset, 0.0) + vote_weight
+        usual_offset = max(offset_votes, key=lambda each: (offset_votes[each], -abs(each)))
+        usual_offset = 0 if 2 * offset_votes[0] >= offset_votes[usual_offset] else usual_offset
+        summer_offsets = [
             each
-            for each in sorted(votes, key=lambda each: -votes[each])
-            if abs(each - usual) == _SUMMER and _SHARE * votes[each] >= votes[usual] and votes[each] > 1
+            for each in sorted(offset_votes, key=lambda each: -offset_votes[each])
+            if abs(each - usual_offset) == _SUMMER
+            and _SHARE * offset_votes[each] >= offset_votes[usual_offset]
+            and offset_votes[each] > 1
         ]
-        return tuple(each * MINUTE_MS for each in (usual, *others))
+        return tuple(each * MINUTE_MS for each in (usual_offset, *summer_offsets))
 
 
 def message_key(message: Message, /) -> int:
@@ -106,67 +112,69 @@ async def read_messages(store: Store, space: SpaceId, tag: ConversationTag, /) -
     return messages
 
 
-def align_keys(keys: Sequence[int], stored: Sequence[tuple[int, int]], /) -> list[int | None]:
-    """Return for each of `keys` the sequence of its equal in `stored`, so that both are in the same order.
+def align_keys(keys: Sequence[int], stored_keys: Sequence[tuple[int, int]], /) -> list[int | None]:
+    """Return for each of `keys` the sequence of its equal in `stored_keys`, so that both are in the same order.
 
     Keys that each side has once are the fixed points; between two of them equal ones are joined in their order.
     """
-    places: dict[int, list[int]] = {}
-    for place, (key, _) in enumerate(stored):
-        places.setdefault(key, []).append(place)
+    positions_by_key: dict[int, list[int]] = {}
+    for position, (key, _) in enumerate(stored_keys):
+        positions_by_key.setdefault(key, []).append(position)
     counts = Counter(keys)
-    fixed = [
-        (index, places[key][0]) for index, key in enumerate(keys) if counts[key] == 1 and len(places.get(key, ())) == 1
+    fixed_points = [
+        (index, positions_by_key[key][0])
+        for index, key in enumerate(keys)
+        if counts[key] == 1 and len(positions_by_key.get(key, ())) == 1
     ]
-    earlier_places: list[int | None] = [None] * len(keys)
-    index = place = 0
-    for next_index, next_place in (*_rising_points(fixed), (len(keys), len(stored))):
+    earlier_sequences: list[int | None] = [None] * len(keys)
+    index = position = 0
+    for next_index, next_position in (*_rising_points(fixed_points), (len(keys), len(stored_keys))):
         while index < next_index:
-            candidates = places.get(keys[index], [])
-            at = bisect_left(candidates, place)
-            if at < len(candidates) and candidates[at] < next_place:
-                earlier_places[index] = stored[candidates[at]][1]
-                place = candidates[at] + 1
+            candidates = positions_by_key.get(keys[index], [])
+            next_candidate = bisect_left(candidates, position)
+            if next_candidate < len(candidates) and candidates[next_candidate] < next_position:
+                earlier_sequences[index] = stored_keys[candidates[next_candidate]][1]
+                position = candidates[next_candidate] + 1
             index += 1
         if next_index < len(keys):
-            earlier_places[next_index] = stored[next_place][1]
-        index, place = next_index + 1, next_place + 1
-    return earlier_places
+            earlier_sequences[next_index] = stored_keys[next_position][1]
+        index, position = next_index + 1, next_position + 1
+    return earlier_sequences
 
 
 def _rising_points(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the longest sequence of `points` in which both numbers rise."""
-    tails: list[int] = []
-    ends: list[int] = []
-    before: list[int] = []
-    for number, (_, place) in enumerate(points):
-        at = bisect_left(tails, place)
-        before.append(ends[at - 1] if at else -1)
-        if at == len(tails):
-            tails.append(place)
-            ends.append(number)
+    run_ends: list[int] = []
+    end_indexes: list[int] = []
+    previous_indexes: list[int] = []
+    for index, (_, position) in enumerate(points):
+        run_length = bisect_left(run_ends, position)
+        previous_indexes.append(end_indexes[run_length - 1] if run_length else -1)
+        if run_length == len(run_ends):
+            run_ends.append(position)
+            end_indexes.append(index)
         else:
-            tails[at], ends[at] = place, number
-    series: list[tuple[int, int]] = []
-    number = ends[-1] if ends else -1
-    while number >= 0:
-        series.append(points[number])
-        number = before[number]
-    return series[::-1]
+            run_ends[run_length], end_indexes[run_length] = position, index
+    rising_points: list[tuple[int, int]] = []
+    index = end_indexes[-1] if end_indexes else -1
+    while index >= 0:
+        rising_points.append(points[index])
+        index = previous_indexes[index]
+    return rising_points[::-1]
 
 
-def longest_run(places: Iterable[int | None], /) -> int:
+def longest_run(sequences: Iterable[int | None], /) -> int:
     """Return the length of the longest run of neighbours that are also neighbours in the store."""
-    longest = length = 0
-    last: int | None = None
-    for sequence in places:
-        length = (
-            length + 1
-            if sequence is not None and last is not None and sequence == last + 1
+    longest_length = run_length = 0
+    last_sequence: int | None = None
+    for sequence in sequences:
+        run_length = (
+            run_length + 1
+            if sequence is not None and last_sequence is not None and sequence == last_sequence + 1
             else int(sequence is not None)
         )
-        longest, last = max(longest, length), sequence
-    return longest
+        longest_length, last_sequence = max(longest_length, run_length), sequence
+    return longest_length
 
 
 @dataclass(slots=True)

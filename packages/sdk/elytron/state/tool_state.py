@@ -32,12 +32,12 @@ NO_TOOLS = ToolState({}, {})
 
 async def tools_of(store: Store, space: SpaceId, /) -> ToolState:
     """Return the current state of tools in the space."""
-    registries = await store.scan(space, REGISTRIES, limit=limits.TOOL_REGISTRIES)
-    snapshots = [StoredRegistry.from_bytes(document.body).snapshot for document in registries]
-    experiences = await store.scan(space, EXPERIENCES, limit=TOOL_EXPERIENCES)
+    registry_documents = await store.scan(space, REGISTRIES, limit=limits.TOOL_REGISTRIES)
+    registry_snapshots = [StoredRegistry.from_bytes(document.body).snapshot for document in registry_documents]
+    experience_documents = await store.scan(space, EXPERIENCES, limit=TOOL_EXPERIENCES)
     return ToolState(
-        {one.registry_id: one for one in sorted(snapshots, key=lambda one: one.registry_id)},
-        {experience_id(document): ToolExperience.from_bytes(document.body) for document in experiences},
+        {one.registry_id: one for one in sorted(registry_snapshots, key=lambda one: one.registry_id)},
+        {experience_id(document): ToolExperience.from_bytes(document.body) for document in experience_documents},
     )
 
 

@@ -115,10 +115,10 @@ class ArchiveWriter:
         self._overwrite = overwrite
         self._require_free()
         try:
-            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+            file_descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         except OSError as error:
             raise StoreUnavailable(f"cannot write {path.name!r} into its folder: {error.strerror}") from error
-        os.close(handle)
+        os.close(file_descriptor)
         self._partial = Path(name)
         self._documents = _MemberWriter(DOCUMENTS, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(path.parent)))  # noqa: SIM115
         self._journal = _MemberWriter(JOURNAL, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(path.parent)))  # noqa: SIM115
@@ -140,9 +140,9 @@ class ArchiveWriter:
         """Add a document."""
         line: dict[str, Any] = {"collection": document.ref.collection, "key": document.ref.key}
         text = document.body.decode("utf-8")
-        parsed = json.loads(text)
+        parsed_json = json.loads(text)
         # Parsed only if that gives the same bytes again, since the journal's digest is of the bytes.
-        line |= {"body": parsed} if _dump_line(parsed) == document.body else {"body_text": text}
+        line |= {"body": parsed_json} if _dump_line(parsed_json) == document.body else {"body_text": text}
         self._documents.add(_dump_line(line))
 
     def entry(self, entry: JournalEntry, /) -> None:
@@ -184,13 +184,13 @@ class ArchiveWriter:
         )
         try:
             self._pack(manifest)
-            size = self._partial.stat().st_size
+            archive_bytes = self._partial.stat().st_size
             self._require_free()
             self._partial.replace(self._path)
             sync_path(self._path.parent)
         except OSError as error:
             raise StoreUnavailable(f"cannot write {self._path.name!r}: {error.strerror}") from error
-        return size
+        return archive_bytes
 
     def _require_free(self) -> None:
         if not self._overwrite and os.path.lexists(self._path):
@@ -205,28 +205,28 @@ class ArchiveWriter:
                     member.spool.seek(0)
                     digest = hashlib.sha256()
                     # The size is unknown until the spool is read, so the header reserves room for a long one.
-                    with archive.open(zipfile.ZipInfo(member.name, _EPOCH), "w", force_zip64=True) as target:
+                    with archive.open(zipfile.ZipInfo(member.name, _EPOCH), "w", force_zip64=True) as member_file:
                         while chunk := member.spool.read(limits.BLOB_CHUNK_BYTES):
                             digest.update(chunk)
-                            target.write(chunk)
+                            member_file.write(chunk)
                     members.append(ArchiveMember(name=member.name, lines=member.lines, sha256=digest.hexdigest()))
                 self._bytes.seek(0)
                 for blob in base_manifest.blobs:
                     self._pack_blob(archive, blob)
                 manifest = base_manifest.model_copy(update={"members": tuple(members)})
-                left_out = None if base_manifest.blobs else {"blobs"}
-                manifest_json = manifest.model_dump_json(indent=1, exclude=left_out)
+                excluded_fields = None if base_manifest.blobs else {"blobs"}
+                manifest_json = manifest.model_dump_json(indent=1, exclude=excluded_fields)
                 archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), manifest_json)
             file.flush()
             os.fsync(file.fileno())
 
     def _pack_blob(self, archive: zipfile.ZipFile, blob: ArchiveBlob) -> None:
-        remaining = blob.size
-        with archive.open(zipfile.ZipInfo(BLOBS + blob.key, _EPOCH), "w", force_zip64=True) as target:
-            while remaining:
-                chunk = self._bytes.read(min(remaining, limits.BLOB_CHUNK_BYTES))
-                target.write(chunk)
-                remaining -= len(chunk)
+        remaining_bytes = blob.size
+        with archive.open(zipfile.ZipInfo(BLOBS + blob.key, _EPOCH), "w", force_zip64=True) as blob_file:
+            while remaining_bytes:
+                chunk = self._bytes.read(min(remaining_bytes, limits.BLOB_CHUNK_BYTES))
+                blob_file.write(chunk)
+                remaining_bytes -= len(chunk)
 
 
 class ArchiveReader:
@@ -257,29 +257,29 @@ class ArchiveReader:
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents, in the order of collections and keys, each at the revision it will have: 1."""
-        for number, line in self._lines(DOCUMENTS):
+        for line_number, line in self._lines(DOCUMENTS):
             try:
                 yield _parse_document(line)
             except (KeyError, TypeError, ValueError, AttributeError, ElytronError):
-                raise self._bad(f"has an invalid document in {DOCUMENTS}", number) from None
+                raise self._bad(f"has an invalid document in {DOCUMENTS}", line_number) from None
 
     def entries(self) -> Iterator[JournalEntry]:
         """Yield the journal entries in their order."""
         sequence = 0
-        for number, line in self._lines(JOURNAL):
+        for line_number, line in self._lines(JOURNAL):
             try:
                 entry = _parse_entry(line)
             except (KeyError, TypeError, ValueError, ElytronError):
-                raise self._bad(f"has an invalid journal entry in {JOURNAL}", number) from None
+                raise self._bad(f"has an invalid journal entry in {JOURNAL}", line_number) from None
             if entry.covers < 1 or entry.first != sequence + 1:
-                raise self._bad(f"skips a sequence in {JOURNAL}", number)
+                raise self._bad(f"skips a sequence in {JOURNAL}", line_number)
             sequence = entry.sequence
             yield entry
 
     def blob(self, key: str, /) -> Iterator[bytes]:
         """Yield the bytes of the blob of the document `key`."""
-        with self._zip.open(BLOBS + key) as source:
-            while chunk := source.read(limits.BLOB_CHUNK_BYTES):
+        with self._zip.open(BLOBS + key) as blob_file:
+            while chunk := blob_file.read(limits.BLOB_CHUNK_BYTES):
                 yield chunk
 
     def count(self, member: str, /) -> int:
@@ -295,13 +295,13 @@ class ArchiveReader:
             raise self._bad("is not an elytron archive, or is truncated") from None
 
     def _check(self) -> ArchiveManifest:
-        names = sorted(self._zip.namelist())
-        if any(info.flag_bits & _ENCRYPTED for info in self._zip.infolist()):
+        member_names = sorted(self._zip.namelist())
+        if any(member_info.flag_bits & _ENCRYPTED for member_info in self._zip.infolist()):
             raise self._bad("has an encrypted member, which elytron archives never have")
-        if [name for name in names if not name.startswith(BLOBS)] != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
+        if [name for name in member_names if not name.startswith(BLOBS)] != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
             raise self._bad("is not an elytron archive: it has other members")
         # Before anything is unpacked: a small file may claim any size.
-        if sum(info.file_size for info in self._zip.infolist()) > ARCHIVE_BYTES:
+        if sum(member_info.file_size for member_info in self._zip.infolist()) > ARCHIVE_BYTES:
             raise self._bad(f"unpacks to more than {ARCHIVE_BYTES} bytes")
         try:
             manifest = ArchiveManifest.model_validate_json(self._zip.read(MANIFEST))
@@ -311,7 +311,7 @@ class ArchiveReader:
                 raise self._bad(f"is an archive of version {manifest.version}: upgrade elytron")
             if sorted(member.name for member in manifest.members) != sorted((DOCUMENTS, JOURNAL)):
                 raise self._bad("has a manifest that does not list its members")
-            if names != sorted((MANIFEST, DOCUMENTS, JOURNAL, *(BLOBS + blob.key for blob in manifest.blobs))):
+            if member_names != sorted((MANIFEST, DOCUMENTS, JOURNAL, *(BLOBS + blob.key for blob in manifest.blobs))):
                 raise self._bad("has a manifest that does not list its files")
             for member in manifest.members:
                 self._check_member(member)
@@ -323,34 +323,34 @@ class ArchiveReader:
 
     def _check_member(self, member: ArchiveMember) -> None:
         digest = hashlib.sha256()
-        lines = 0
-        with self._zip.open(member.name) as source:
-            while chunk := source.read(limits.BLOB_CHUNK_BYTES):
+        line_count = 0
+        with self._zip.open(member.name) as member_file:
+            while chunk := member_file.read(limits.BLOB_CHUNK_BYTES):
                 digest.update(chunk)
-                lines += chunk.count(b"\n")
-        if digest.hexdigest() != member.sha256 or lines != member.lines:
+                line_count += chunk.count(b"\n")
+        if digest.hexdigest() != member.sha256 or line_count != member.lines:
             raise self._bad(f"is damaged: {member.name} does not match the manifest")
 
     def _check_blob(self, blob: ArchiveBlob) -> None:
         digest = hashlib.sha256()
-        size = 0
+        byte_count = 0
         for chunk in self.blob(blob.key):
             digest.update(chunk)
-            size += len(chunk)
-        if (digest.hexdigest(), size) != (blob.sha256, blob.size):
+            byte_count += len(chunk)
+        if (digest.hexdigest(), byte_count) != (blob.sha256, blob.size):
             raise self._bad("is damaged: a file in it does not match the manifest")
 
     def _lines(self, member: str) -> Iterator[tuple[int, dict[str, Any]]]:
         # A zip member's lines are read many times faster through a buffer.
-        with io.BufferedReader(cast("io.BufferedIOBase", self._zip.open(member))) as source:
-            for number, line in enumerate(source, start=1):
+        with io.BufferedReader(cast("io.BufferedIOBase", self._zip.open(member))) as member_file:
+            for line_number, line in enumerate(member_file, start=1):
                 try:
-                    parsed = json.loads(line)
+                    parsed_json = json.loads(line)
                 except (ValueError, RecursionError):
-                    raise self._bad(f"has a line that is not JSON in {member}", number) from None
-                if not isinstance(parsed, dict):
-                    raise self._bad(f"has a line that is not an object in {member}", number)
-                yield number, parsed
+                    raise self._bad(f"has a line that is not JSON in {member}", line_number) from None
+                if not isinstance(parsed_json, dict):
+                    raise self._bad(f"has a line that is not an object in {member}", line_number)
+                yield line_number, parsed_json
 
     def _bad(self, problem: str, line: int | None = None) -> UnreadableFile:
         return UnreadableFile(name=self._name, problem=problem, line=line)
@@ -368,8 +368,8 @@ def _parse_document(line: dict[str, Any]) -> Document:
         raise ValueError
     ref = DocumentRef(str(line["collection"]), str(line["key"]))
     require_ref(ref)
-    body = str(line["body_text"]).encode() if "body_text" in line else _dump_line(line["body"])
-    return Document(ref, 1, body)
+    body_bytes = str(line["body_text"]).encode() if "body_text" in line else _dump_line(line["body"])
+    return Document(ref, 1, body_bytes)
 
 
 def _parse_entry(line: dict[str, Any]) -> JournalEntry:
@@ -401,18 +401,20 @@ async def bring_documents(
     ctx: OperationContext, scope: Scope, collection: str, documents: Iterable[Document], /
 ) -> BroughtCount:
     """Store each readable one of `documents`, all of `collection`, whose name is free here."""
-    total = BroughtCount()
-    for part in _document_parts(collection, documents):
-        part_count = await _bring_part(ctx, scope, collection, part)
-        total = BroughtCount(total.stored + part_count.stored, total.skipped + part_count.skipped)
-    return total
+    brought_total = BroughtCount()
+    for values in _document_parts(collection, documents):
+        brought_count = await _bring_part(ctx, scope, collection, values)
+        brought_total = BroughtCount(
+            brought_total.stored + brought_count.stored, brought_total.skipped + brought_count.skipped
+        )
+    return brought_total
 
 
 def _document_parts(collection: str, documents: Iterable[Document]) -> Iterator[tuple[Value, ...]]:
     kind = HOMES[collection].kind
     # An archive may be older than a scrubbing rule, or from elsewhere.
-    clean = (scrub_value(kind.from_bytes(one.body), own=OwnOutput.STRIP)[0] for one in documents)
-    while part := tuple(islice(clean, AT_ONCE)):
+    scrubbed_values = (scrub_value(kind.from_bytes(one.body), own=OwnOutput.STRIP)[0] for one in documents)
+    while part := tuple(islice(scrubbed_values, AT_ONCE)):
         yield part
 
 
@@ -420,29 +422,29 @@ def _is_alive(value: Value, now: Instant) -> bool:
     return not is_forgotten(value) and not is_expired(value, now)
 
 
-async def _bring_part(ctx: OperationContext, scope: Scope, collection: str, part: tuple[Value, ...]) -> BroughtCount:
-    home = HOMES[collection]
-    assert home.key is not None
-    key_of = home.key
+async def _bring_part(ctx: OperationContext, scope: Scope, collection: str, values: tuple[Value, ...]) -> BroughtCount:
+    plane_home = HOMES[collection]
+    assert plane_home.key is not None
+    key_of = plane_home.key
 
     async def plan(space: SpaceRecord) -> SettledChanges[BroughtCount]:
-        now, changes, stored = ctx.clock.now(), ChangeSet(space), 0
-        places = {DocumentRef(collection, key_of(space, one)): one for one in part}
-        stored_documents = await ctx.store.get(scope.space, list(places))
-        for (ref, value), document in zip(places.items(), stored_documents, strict=True):
-            there = home.kind.from_bytes(document.body) if document is not None else None
+        now, changes, stored_count = ctx.clock.now(), ChangeSet(space), 0
+        value_by_ref = {DocumentRef(collection, key_of(space, one)): one for one in values}
+        stored_documents = await ctx.store.get(scope.space, list(value_by_ref))
+        for (ref, value), document in zip(value_by_ref.items(), stored_documents, strict=True):
+            stored_value = plane_home.kind.from_bytes(document.body) if document is not None else None
             is_reserved = isinstance(value, records.Record) and records.is_reserved(value.namespace)
-            if is_reserved or not _is_alive(value, now) or (there is not None and _is_alive(there, now)):
+            if is_reserved or not _is_alive(value, now) or (stored_value is not None and _is_alive(stored_value, now)):
                 continue
-            stored += 1
-            new_value = home.succeeding(value, there) if there is not None else value
+            stored_count += 1
+            new_value = plane_home.succeeding(value, stored_value) if stored_value is not None else value
             changes.put(
                 ref, new_value, expects=document.revision if document is not None else 0, action=JournalAction.WRITE
             )
-        return SettledChanges(BroughtCount(stored, len(part) - stored), changes)
+        return SettledChanges(BroughtCount(stored_count, len(values) - stored_count), changes)
 
-    count, _ = await settle_changes(ctx, scope.space, plan)
-    return count
+    brought_count, _ = await settle_changes(ctx, scope.space, plan)
+    return brought_count
 
 
 FACTS_AT_ONCE = 64
@@ -483,23 +485,25 @@ async def bring_guards(
     guards = await asyncio.to_thread(_read_guards, reader, local_refs)
     counts = {plane.TOMBSTONES: BroughtCount(), plane.LEARNING: BroughtCount()}
     for start in range(0, len(guards.forgotten_facts), FACTS_AT_ONCE):
-        part = guards.forgotten_facts[start : start + FACTS_AT_ONCE]
-        brought_count, _ = await settle_changes(ctx, scope.space, partial(_plan_tombstones, ctx, scope, part, home_of))
-        before = counts[plane.TOMBSTONES]
+        batch = guards.forgotten_facts[start : start + FACTS_AT_ONCE]
+        brought_count, _ = await settle_changes(ctx, scope.space, partial(_plan_tombstones, ctx, scope, batch, home_of))
+        count_before = counts[plane.TOMBSTONES]
         counts[plane.TOMBSTONES] = BroughtCount(
-            before.stored + brought_count.stored, before.skipped + brought_count.skipped
+            count_before.stored + brought_count.stored, count_before.skipped + brought_count.skipped
         )
     if guards.rules.rules:
         # An archive may be older than a scrubbing rule, or from elsewhere.
-        rules, _ = scrub_value(guards.rules, own=OwnOutput.STRIP)
-        by = ctx.caller if word is ArchiveWord.CLAIMED else None
-        counts[plane.LEARNING], _ = await settle_changes(ctx, scope.space, partial(_plan_rules, ctx, scope, rules, by))
+        scrubbed_rules, _ = scrub_value(guards.rules, own=OwnOutput.STRIP)
+        claiming_caller = ctx.caller if word is ArchiveWord.CLAIMED else None
+        counts[plane.LEARNING], _ = await settle_changes(
+            ctx, scope.space, partial(_plan_rules, ctx, scope, scrubbed_rules, claiming_caller)
+        )
     return counts
 
 
 def _read_guards(reader: ArchiveReader, local_refs: Collection[DocumentRef]) -> _ArchiveGuards:
     """Return the guards of an archive, which is read again if a forgotten fact cites a turn."""
-    rules, facts, stones = LearningRules(), dict[FactId, Fact](), dict[FactId, FactTombstone]()
+    rules, facts, tombstones = LearningRules(), dict[FactId, Fact](), dict[FactId, FactTombstone]()
     for document in reader.documents():
         match document.ref.collection:
             case planes_facts.FACTS if document.ref not in local_refs:
@@ -507,20 +511,24 @@ def _read_guards(reader: ArchiveReader, local_refs: Collection[DocumentRef]) -> 
                 if not fact.is_believed:
                     facts[fact.id] = fact
             case plane.TOMBSTONES if document.ref not in local_refs:
-                stone = FactTombstone.from_bytes(document.body)
-                stones.setdefault(stone.fact, stone)
+                tombstone = FactTombstone.from_bytes(document.body)
+                tombstones.setdefault(tombstone.fact, tombstone)
             case plane.LEARNING:
                 rules = LearningRules.from_bytes(document.body)
             case _:
                 pass
-    forgotten = [(facts[name], stone) for name, stone in stones.items() if name in facts]
-    cited = {turn for fact, _ in forgotten for name in fact.citations if (turn := cited_turn(name)) is not None}
-    turn_ids = {turn for turn, _ in cited}
+    facts_with_tombstones = [(facts[name], tombstone) for name, tombstone in tombstones.items() if name in facts]
+    cited_places = {
+        turn for fact, _ in facts_with_tombstones for name in fact.citations if (turn := cited_turn(name)) is not None
+    }
+    turn_ids = {turn for turn, _ in cited_places}
     turns: dict[TurnId, transcript.Turn] = {}
     for document in reader.documents() if turn_ids else ():
         if document.ref.collection == transcript.TURNS and document.ref.key in turn_ids:
             turns[TurnId(document.ref.key)] = transcript.Turn.from_bytes(document.body)
-    forgotten_facts = [_ForgottenFact(fact, stone, cited_texts(turns, fact.citations)) for fact, stone in forgotten]
+    forgotten_facts = [
+        _ForgottenFact(fact, tombstone, cited_texts(turns, fact.citations)) for fact, tombstone in facts_with_tombstones
+    ]
     return _ArchiveGuards(rules, forgotten_facts)
 
 
@@ -533,32 +541,32 @@ async def _plan_tombstones(
 ) -> SettledChanges[BroughtCount]:
     rules, revision = await read_learning(ctx, scope.space)
     tombstones: dict[DocumentRef, FactTombstone] = {}
-    for fact, stone, texts in forgotten_facts:
-        home = home_of(fact.home) if fact.home is not None else None
-        clean, _ = scrub_value(fact, own=OwnOutput.STRIP)
-        tombstone = stone.model_copy(update={"topic": topic_tag(record, clean.topic)})
-        if not is_allowed_since(rules, clean.topic, stone.at):
-            places = places_of(record, clean, texts, home)
-            tombstones |= dict.fromkeys(places, tombstone)
-    there = await documents_at(ctx.store, scope.space, tombstones)
+    for fact, archived_tombstone, texts in forgotten_facts:
+        home_key = home_of(fact.home) if fact.home is not None else None
+        scrubbed_fact, _ = scrub_value(fact, own=OwnOutput.STRIP)
+        tombstone = archived_tombstone.model_copy(update={"topic": topic_tag(record, scrubbed_fact.topic)})
+        if not is_allowed_since(rules, scrubbed_fact.topic, archived_tombstone.at):
+            tombstone_refs = places_of(record, scrubbed_fact, texts, home_key)
+            tombstones |= dict.fromkeys(tombstone_refs, tombstone)
+    stored_tombstones = await documents_at(ctx.store, scope.space, tombstones)
     changes = ChangeSet(record)
-    for ref, stone in tombstones.items():
-        if ref not in there:
-            changes.put(ref, stone, expects=0, action=None)
+    for ref, tombstone in tombstones.items():
+        if ref not in stored_tombstones:
+            changes.put(ref, tombstone, expects=0, action=None)
     if changes:
         # As with every new tombstone: a write that was judged without these is judged again.
         changes.put(LEARNING, rules, expects=revision, action=JournalAction.OPERATOR)
-    return SettledChanges(BroughtCount(len(tombstones) - len(there), len(there)), changes)
+    return SettledChanges(BroughtCount(len(tombstones) - len(stored_tombstones), len(stored_tombstones)), changes)
 
 
 async def _plan_rules(
     ctx: OperationContext, scope: Scope, archive_rules: LearningRules, by: str | None, record: SpaceRecord
 ) -> SettledChanges[BroughtCount]:
-    before, revision = await read_learning(ctx, scope.space)
+    rules_before, revision = await read_learning(ctx, scope.space)
     rules = [rule.model_copy(update={"by": by}) if by is not None else rule for rule in archive_rules.rules]
-    after = join_rules(before, rules)
+    joined_rules = join_rules(rules_before, rules)
     changes = ChangeSet(record)
-    if after != before:
-        changes.put(LEARNING, after, expects=revision, action=JournalAction.OPERATOR)
-    stored = len(after.rules) - len(before.rules)
-    return SettledChanges(BroughtCount(stored, len(archive_rules.rules) - stored), changes)
+    if joined_rules != rules_before:
+        changes.put(LEARNING, joined_rules, expects=revision, action=JournalAction.OPERATOR)
+    added_count = len(joined_rules.rules) - len(rules_before.rules)
+    return SettledChanges(BroughtCount(added_count, len(archive_rules.rules) - added_count), changes)

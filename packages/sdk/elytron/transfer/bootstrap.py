@@ -110,8 +110,8 @@ class RehearsalStore(PassingStore):
             self._expects.setdefault(delete.ref, delete.expects)
             self._leave(delete.ref, None)
         for entry in batch.entries:
-            at = batch.at if entry.at is None else entry.at
-            self._entries.append(EntryDraft(entry.action, entry.ref, entry.digest, at, entry.covers))
+            entry_at = batch.at if entry.at is None else entry.at
+            self._entries.append(EntryDraft(entry.action, entry.ref, entry.digest, entry_at, entry.covers))
         self._require_bounds()
         return CommitReceipt(_BEYOND, _BEYOND + len(batch.entries) - 1)
 
@@ -125,12 +125,12 @@ class RehearsalStore(PassingStore):
         puts: list[PutChange] = []
         deletes: list[DeleteChange] = []
         requires = list(self._requires.values())
-        for ref, expects in self._expects.items():
+        for ref, expected_revision in self._expects.items():
             document = self._overlays[ref.collection][ref.key]
             if document is not None:
-                puts.append(PutChange(ref, document.body, expects))
-            elif expects:
-                deletes.append(DeleteChange(ref, expects))
+                puts.append(PutChange(ref, document.body, expected_revision))
+            elif expected_revision:
+                deletes.append(DeleteChange(ref, expected_revision))
             elif ref not in self._requires:
                 # Created and removed within the import: all that is left is that it is absent.
                 requires.append(RequireRevision(ref, 0))
@@ -174,13 +174,15 @@ class RehearsalStore(PassingStore):
             page = await self._inner.scan(
                 space, collection, prefix=prefix, after=after, limit=limit, descending=descending
             )
-            window = _KeyWindow(prefix, after, page[-1].ref.key if page else "", descending)
-            ours = [document for key, document in overlay.items() if document is not None and window.has(key)]
-            ours += [document for document in page if document.ref.key not in overlay]
-            documents += sorted(ours, key=lambda document: document.ref.key, reverse=descending)
+            key_window = _KeyWindow(prefix, after, page[-1].ref.key if page else "", descending)
+            window_documents = [
+                document for key, document in overlay.items() if document is not None and key_window.has(key)
+            ]
+            window_documents += [document for document in page if document.ref.key not in overlay]
+            documents += sorted(window_documents, key=lambda document: document.ref.key, reverse=descending)
             if not page:
                 break
-            after = window.last
+            after = key_window.last
         return documents[:limit]
 
     async def count(self, space: SpaceId, collection: str, /) -> int:
@@ -191,18 +193,18 @@ class RehearsalStore(PassingStore):
 
     def _leave(self, ref: DocumentRef, document: Document | None) -> None:
         collection = self._overlays.setdefault(ref.collection, {})
-        before = collection.get(ref.key)
-        self._bytes += _document_size(document) - _document_size(before)
+        earlier_document = collection.get(ref.key)
+        self._bytes += _document_size(document) - _document_size(earlier_document)
         collection[ref.key] = document
 
     def _require_bounds(self) -> None:
         changes = len(self._expects) + len(self._requires) + len(self._entries)
-        for what, most, amount in (
+        for bound_name, allowed_amount, actual_amount in (
             ("changes in one import", limits.IMPORT_CHANGES, changes),
             ("bytes in one import", limits.IMPORT_BYTES, self._bytes),
         ):
-            if amount > most:
-                raise LimitExceeded(what=what, limit=most, way_out=_WAY_OUT)
+            if actual_amount > allowed_amount:
+                raise LimitExceeded(what=bound_name, limit=allowed_amount, way_out=_WAY_OUT)
 
 
 class _KeyWindow(NamedTuple):
@@ -248,20 +250,20 @@ async def erased_here(
             journal_refs.add(entry.ref)
     if runs and record is not None and await ctx.spaces.find(scope.space) == SpaceRecord.from_bytes(record.body):
         # Entries of the archive's journal at a compacted run of ours were erased here too.
-        ends = [run.sequence for run in runs]
+        run_ends = [compacted_run.sequence for compacted_run in runs]
         for entry in reader.entries():
-            place = bisect_left(ends, entry.sequence)
-            if place < len(runs) and runs[place].first <= entry.sequence and entry.ref in archive_refs:
+            run_index = bisect_left(run_ends, entry.sequence)
+            if run_index < len(runs) and runs[run_index].first <= entry.sequence and entry.ref in archive_refs:
                 journal_refs.add(entry.ref)
     return journal_refs - await _present_refs(ctx, scope, sorted(journal_refs))
 
 
 async def _present_refs(ctx: OperationContext, scope: Scope, refs: Sequence[DocumentRef]) -> set[DocumentRef]:
-    present: set[DocumentRef] = set()
+    present_refs: set[DocumentRef] = set()
     for start in range(0, len(refs), limits.SCAN_MAX):
         documents = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
-        present |= {document.ref for document in documents if document is not None}
-    return present
+        present_refs |= {document.ref for document in documents if document is not None}
+    return present_refs
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,21 +286,21 @@ class RenamedTurns:
 
     def note(self, sources: Iterable[ArchivedTurn], decisions: Sequence[WriteDecision], /) -> None:
         """Record the outcome of each of `sources`."""
-        for source, decision in zip(sources, decisions, strict=True):
+        for archived_turn, decision in zip(sources, decisions, strict=True):
             if decision.id is not None:
-                turn = self._turns[source.turn] = TurnId(decision.id)
-                for part, old in enumerate(source.parts):
-                    self._places[source.turn, old] = transcript.message_id(turn, part)
+                turn = self._turns[archived_turn.turn] = TurnId(decision.id)
+                for part, old_part in enumerate(archived_turn.parts):
+                    self._places[archived_turn.turn, old_part] = transcript.message_id(turn, part)
 
     def cited_anew(self, draft: DraftT, /) -> DraftT:
         """Return a fact or skill that cites its turns by their new ids."""
         return draft.model_copy(update={"citations": tuple(dict.fromkeys(map(self._new, draft.citations)))})
 
     def _new(self, citation: str) -> str:
-        place = cited_turn(citation)
-        if place is None:
+        cited_place = cited_turn(citation)
+        if cited_place is None:
             return citation
-        turn, part = place
+        turn, part = cited_place
         return self._turns.get(turn, citation) if part is None else self._places.get((turn, part), citation)
 
 
@@ -336,8 +338,8 @@ async def bootstrap_space(
     room for it, and the last Conflict after `RACES` lost ones.
     """
     survey = await asyncio.to_thread(survey_archive, reader)
-    race = LostRaces()
-    with ExitStack() as locks:
+    lost_races = LostRaces()
+    with ExitStack() as held_locks:
         while True:
             local_refs = await turns_here(ctx, scope, survey) | await erased_here(ctx, scope, reader, survey)
             rehearsal = RehearsalStore(ctx.store, scope.space)
@@ -350,14 +352,14 @@ async def bootstrap_space(
             if batch is None:
                 return report
             try:
-                committed = await ctx.store.commit(batch)
+                receipt = await ctx.store.commit(batch)
             except Conflict as conflict:
                 ctx.spaces.forget(scope.space)
-                await race.lost(conflict)
-                locks.enter_context(ctx.lines.hold_documents(scope.space, rehearsal.changed))
+                await lost_races.lost(conflict)
+                held_locks.enter_context(ctx.lines.hold_documents(scope.space, rehearsal.changed))
                 continue
             nudge_embedding(ctx, scope.space)
-            return report.model_copy(update={"sequence": committed.last})
+            return report.model_copy(update={"sequence": receipt.last})
 
 
 def _rehearsal_context(ctx: OperationContext, rehearsal: RehearsalStore) -> OperationContext:
@@ -387,48 +389,48 @@ async def _add_archive(
     word: ArchiveWord,
 ) -> MemoryImportReport:
     """Write what is new in the archive, plane by plane, and count the outcomes."""
-    imported: Counter[str] = Counter()
-    skipped: Counter[str] = Counter()
-    deleted: Counter[str] = Counter()
-    skipped.update(ref.collection for ref in local_refs)
+    imported_counts: Counter[str] = Counter()
+    skipped_counts: Counter[str] = Counter()
+    deleted_counts: Counter[str] = Counter()
+    skipped_counts.update(ref.collection for ref in local_refs)
     left_out = Counter({name: count for name, count in counts.items() if name in UNBROUGHT})
-    renamed = RenamedTurns()
-    ahead: list[FutureClaim] = []
-    async for plane, archive_write, target, sources in _archive_writes(
+    renamed_turns = RenamedTurns()
+    future_claims: list[FutureClaim] = []
+    async for plane, archive_write, target_scope, sources in _archive_writes(
         scope, reader, local_refs, left_out, now=ctx.clock.now()
     ):
-        claimed = as_claims(archive_write) if word is ArchiveWord.CLAIMED else archive_write
-        write = _cited_anew(claimed, renamed)
-        report = await _commit_part(ctx, target, MemoryWriteRequest(scope=target, write=write), write)
-        ahead += find_future_claims(ctx, write, plane)
-        renamed.note(sources, report.decisions if sources else ())
-        stored = sum(decision.outcome in _STORED_OUTCOMES for decision in report.decisions)
-        ended = report.count(WriteOutcome.DELETED)
-        imported[plane] += stored
-        deleted[plane] += ended
-        skipped[plane] += len(report.decisions) - stored - ended
+        marked_write = as_claims(archive_write) if word is ArchiveWord.CLAIMED else archive_write
+        write = _cited_anew(marked_write, renamed_turns)
+        report = await _commit_part(ctx, target_scope, MemoryWriteRequest(scope=target_scope, write=write), write)
+        future_claims += find_future_claims(ctx, write, plane)
+        renamed_turns.note(sources, report.decisions if sources else ())
+        stored_count = sum(decision.outcome in _STORED_OUTCOMES for decision in report.decisions)
+        deleted_count = report.count(WriteOutcome.DELETED)
+        imported_counts[plane] += stored_count
+        deleted_counts[plane] += deleted_count
+        skipped_counts[plane] += len(report.decisions) - stored_count - deleted_count
     async for collection, part in in_thread(_archive_parts(reader, BOOTSTRAP_HOMES, local_refs)):
         part_count = await bring_documents(ctx, scope, collection, part)
-        imported[collection] += part_count.stored
-        skipped[collection] += part_count.skipped
+        imported_counts[collection] += part_count.stored
+        skipped_counts[collection] += part_count.skipped
     if not GUARDS.isdisjoint(counts):
         # After the facts: what the archive believes was allowed there.
-        target = partial(_home_of, scope)
+        home_of = partial(_home_of, scope)
         for collection, part_count in (
-            await bring_guards(ctx, scope, reader, local_refs, home_of=target, word=word)
+            await bring_guards(ctx, scope, reader, local_refs, home_of=home_of, word=word)
         ).items():
-            imported[collection] += part_count.stored
-            skipped[collection] += part_count.skipped
+            imported_counts[collection] += part_count.stored
+            skipped_counts[collection] += part_count.skipped
     return MemoryImportReport(
         space=scope.space,
         mode=ImportMode.BOOTSTRAP,
         contents=dict(counts),
-        imported={name: count for name, count in imported.items() if count},
-        skipped={name: count for name, count in skipped.items() if count},
-        deleted={name: count for name, count in deleted.items() if count},
+        imported={name: count for name, count in imported_counts.items() if count},
+        skipped={name: count for name, count in skipped_counts.items() if count},
+        deleted={name: count for name, count in deleted_counts.items() if count},
         left_out=dict(sorted(left_out.items())),
-        future_claims=tuple(ahead[: limits.FUTURE_CLAIMS]),
-        changed=bool(imported.total() + deleted.total()),
+        future_claims=tuple(future_claims[: limits.FUTURE_CLAIMS]),
+        changed=bool(imported_counts.total() + deleted_counts.total()),
     )
 
 
@@ -459,14 +461,14 @@ async def _commit_part(
     ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Write
 ) -> MemoryWriteReport:
     # An archive may be older than a rule, or foreign.
-    clean, _ = await scrub_request(write, own=OwnOutput.STRIP)
-    match clean:
+    scrubbed_request, _ = await scrub_request(write, own=OwnOutput.STRIP)
+    match scrubbed_request:
         case TranscriptWrite():
-            plan = partial(plan_turns, ctx, scope, clean, TurnRules(ChangedTurn.KEEP_FIRST))
+            plan = partial(plan_turns, ctx, scope, scrubbed_request, TurnRules(ChangedTurn.KEEP_FIRST))
         case LongTermExtraction():
-            plan = partial(plan_facts, ctx, scope, await with_founded_citations(ctx, scope.space, clean))
+            plan = partial(plan_facts, ctx, scope, await with_founded_citations(ctx, scope.space, scrubbed_request))
         case ProcedureSource():
-            plan = partial(plan_skills, ctx, scope, await with_founded_citations(ctx, scope.space, clean))
+            plan = partial(plan_skills, ctx, scope, await with_founded_citations(ctx, scope.space, scrubbed_request))
     return await commit_write(ctx, scope.space, request, plan)
 
 
@@ -478,8 +480,8 @@ def _archive_parts(
         one for one in reader.documents() if one.ref.collection in collections and one.ref not in local_refs
     )
     for collection, documents in groupby(new_documents, key=lambda document: document.ref.collection):
-        while part := list(islice(documents, DOCUMENTS_PER_PART)):
-            yield collection, part
+        while documents_part := list(islice(documents, DOCUMENTS_PER_PART)):
+            yield collection, documents_part
 
 
 async def _archive_documents(reader: ArchiveReader, local_refs: Collection[DocumentRef]) -> AsyncIterator[Document]:
@@ -495,7 +497,7 @@ async def _archive_writes(
 
     What is hidden, closed or retired is counted in `left_out`.
     """
-    pending: list[tuple[TurnDraft, ArchivedTurn]] = []
+    pending_turns: list[tuple[TurnDraft, ArchivedTurn]] = []
     key: ConversationKey | None = None
     facts: dict[ConversationKey | None, list[FactDraft]] = {}
     skills: dict[SkillSource, list[RuntimeSkillWrite]] = {}
@@ -507,16 +509,16 @@ async def _archive_writes(
                 if draft is None:
                     left_out[transcript.TURNS] += 1
                     continue
-                if hidden := len(turn.messages) - len(turn.erased) - len(draft.messages):
-                    left_out[MESSAGES] += hidden
-                own = ConversationKey(turn.channel, turn.conversation)
-                if pending and (own != key or len(pending) == TURNS_PER_WRITE):
+                if hidden_count := len(turn.messages) - len(turn.erased) - len(draft.messages):
+                    left_out[MESSAGES] += hidden_count
+                turn_key = ConversationKey(turn.channel, turn.conversation)
+                if pending_turns and (turn_key != key or len(pending_turns) == TURNS_PER_WRITE):
                     assert key is not None
-                    yield _turn_writes(pending, _target_scope(scope, key))
-                    pending = []
-                key = own
-                parts = tuple(filter(turn.is_kept, range(len(turn.messages))))
-                pending.append((draft, ArchivedTurn(TurnId(document.ref.key), parts)))
+                    yield _turn_writes(pending_turns, _target_scope(scope, key))
+                    pending_turns = []
+                key = turn_key
+                kept_parts = tuple(filter(turn.is_kept, range(len(turn.messages))))
+                pending_turns.append((draft, ArchivedTurn(TurnId(document.ref.key), kept_parts)))
             case planes_facts.FACTS:
                 fact = planes_facts.Fact.from_bytes(document.body)
                 if is_replaceable(fact, at=now):
@@ -529,10 +531,10 @@ async def _archive_writes(
                     skills.setdefault(skill.source, []).append(_skill_write(skill))
                 else:
                     left_out[SKILLS] += 1
-    if pending and key is not None:
-        yield _turn_writes(pending, _target_scope(scope, key))
-    for belief in _belief_writes(scope, facts, skills):
-        yield belief
+    if pending_turns and key is not None:
+        yield _turn_writes(pending_turns, _target_scope(scope, key))
+    for belief_part in _belief_writes(scope, facts, skills):
+        yield belief_part
 
 
 def _belief_writes(
@@ -540,20 +542,20 @@ def _belief_writes(
     facts: dict[ConversationKey | None, list[FactDraft]],
     skills: dict[SkillSource, list[RuntimeSkillWrite]],
 ) -> Iterator[_ToldPart]:
-    for home, drafts in facts.items():
-        target = _target_scope(scope, home) if home is not None else scope
+    for home_key, drafts in facts.items():
+        target_scope = _target_scope(scope, home_key) if home_key is not None else scope
         for start in range(0, len(drafts), TURNS_PER_WRITE):
-            part = tuple(drafts[start : start + TURNS_PER_WRITE])
-            yield _ToldPart(planes_facts.FACTS, LongTermExtraction(facts=part), target)
+            facts_part = tuple(drafts[start : start + TURNS_PER_WRITE])
+            yield _ToldPart(planes_facts.FACTS, LongTermExtraction(facts=facts_part), target_scope)
     for source, writes in skills.items():
         for start in range(0, len(writes), TURNS_PER_WRITE):
-            batch = tuple(writes[start : start + TURNS_PER_WRITE])
-            yield _ToldPart(SKILLS, ProcedureSource(writes=batch, source=source), scope)
+            skills_part = tuple(writes[start : start + TURNS_PER_WRITE])
+            yield _ToldPart(SKILLS, ProcedureSource(writes=skills_part, source=source), scope)
 
 
-def _turn_writes(pending: Sequence[tuple[TurnDraft, ArchivedTurn]], target: Scope) -> _ToldPart:
-    write = TranscriptWrite(turns=tuple(draft for draft, _ in pending), origin=transcript.TurnOrigin.IMPORTED)
-    return _ToldPart(transcript.TURNS, write, target, tuple(source for _, source in pending))
+def _turn_writes(sourced_drafts: Sequence[tuple[TurnDraft, ArchivedTurn]], target_scope: Scope) -> _ToldPart:
+    write = TranscriptWrite(turns=tuple(draft for draft, _ in sourced_drafts), origin=transcript.TurnOrigin.IMPORTED)
+    return _ToldPart(transcript.TURNS, write, target_scope, tuple(source for _, source in sourced_drafts))
 
 
 def _target_scope(scope: Scope, key: ConversationKey) -> Scope:

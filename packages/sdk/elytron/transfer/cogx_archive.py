@@ -120,8 +120,8 @@ class _CogxWriter:
             turn = episode.turn
             metadata: Json = {"channel": turn.channel, "conversation": turn.conversation}
             record = _record_base(SYSTEM, episode.id, turn.recorded_at, metadata)
-            words: dict[str, Json] = {"title": turn.conversation, "turns": episode.turns}
-            self.add("episode", record | words)
+            episode_fields: dict[str, Json] = {"title": turn.conversation, "turns": episode.turns}
+            self.add("episode", record | episode_fields)
         self._episode = None
 
     def finish(self, *, space: str, at: Instant) -> None:
@@ -167,13 +167,18 @@ def _write_turn(writer: _CogxWriter, key: str, turn: Turn) -> None:
     for part, message in enumerate(turn.messages):
         if not turn.is_kept(part) or not message.text:
             writer.left_out["hidden messages"] += 1
-        elif (foreign := _foreign_record(turn, part)) is not None:
-            writer.add("memory", foreign)
+        elif (foreign_record := _foreign_record(turn, part)) is not None:
+            writer.add("memory", foreign_record)
         elif message.role in _SPOKEN_ROLES:
             said_at = format_instant(transcript.said_at(turn, message))
-            own: dict[str, Json] = {"id": transcript.message_id(transcript.TurnId(key), part), "occurred_at": said_at}
-            words: dict[str, Json] = {"role": message.role.value, "content": message.text}
-            messages.append(words | own | ({"speaker": message.speaker} if message.speaker else {}))
+            identity_fields: dict[str, Json] = {
+                "id": transcript.message_id(transcript.TurnId(key), part),
+                "occurred_at": said_at,
+            }
+            content_fields: dict[str, Json] = {"role": message.role.value, "content": message.text}
+            messages.append(
+                content_fields | identity_fields | ({"speaker": message.speaker} if message.speaker else {})
+            )
         else:
             writer.left_out[f"{message.role.value} messages"] += 1
     if messages:
@@ -183,15 +188,22 @@ def _write_turn(writer: _CogxWriter, key: str, turn: Turn) -> None:
 def _foreign_record(turn: Turn, part: int) -> dict[str, Json] | None:
     """Return a memory that was imported from another system, as that system's; None for anything else."""
     message = turn.messages[part]
-    system = turn.source.provider if turn.source is not None else None
+    provider_name = turn.source.provider if turn.source is not None else None
     is_foreign = turn.origin is transcript.TurnOrigin.IMPORTED and message.authority in _IMPORTED
-    if not is_foreign or system is None or turn.host_id is None or not turn.host_id.startswith(f"{system}:"):
+    if (
+        not is_foreign
+        or provider_name is None
+        or turn.host_id is None
+        or not turn.host_id.startswith(f"{provider_name}:")
+    ):
         return None
-    metadata: Json = {name.removeprefix(f"{system}."): value for name, value in turn.metadata.items()}
-    record = _record_base(system, turn.host_id.removeprefix(f"{system}:"), transcript.said_at(turn, message), metadata)
+    metadata: Json = {name.removeprefix(f"{provider_name}."): value for name, value in turn.metadata.items()}
+    record = _record_base(
+        provider_name, turn.host_id.removeprefix(f"{provider_name}:"), transcript.said_at(turn, message), metadata
+    )
     categories: list[Json] = [*turn.tags]
-    words: dict[str, Json] = {"content": message.text, "categories": categories}
-    return record | words
+    content_fields: dict[str, Json] = {"content": message.text, "categories": categories}
+    return record | content_fields
 
 
 def _write_fact(writer: _CogxWriter, fact: Fact) -> None:
@@ -203,7 +215,7 @@ def _write_fact(writer: _CogxWriter, fact: Fact) -> None:
         return
     metadata: Json = {"authority": fact.authority.value, "topic": fact.topic, "fact_kind": fact.kind.value}
     citations: list[Json] = [*fact.citations]
-    triple: dict[str, Json] = {
+    fact_fields: dict[str, Json] = {
         "subject_ref": fact.entities[0] if fact.entities else "user",
         "predicate": fact.topic,
         "object_ref": fact.content,
@@ -213,7 +225,7 @@ def _write_fact(writer: _CogxWriter, fact: Fact) -> None:
         "confidence": fact.certainty,
         "provenance": citations,
     }
-    writer.add("fact", _record_base(SYSTEM, fact.id, fact.recorded_at, metadata) | triple)
+    writer.add("fact", _record_base(SYSTEM, fact.id, fact.recorded_at, metadata) | fact_fields)
 
 
 def _time_text(at: Instant | None) -> str | None:

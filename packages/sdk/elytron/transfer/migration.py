@@ -51,9 +51,9 @@ class CopiedSpace(Value):
 class CopyAccount:
     """Progress of a copy in journal entries, and their total."""
 
-    def __init__(self, ends: Mapping[SpaceId, int], progress: Progress | None, /) -> None:
-        self._ends = ends
-        self._total = sum(ends.values())
+    def __init__(self, journal_ends: Mapping[SpaceId, int], progress: Progress | None, /) -> None:
+        self._ends = journal_ends
+        self._total = sum(journal_ends.values())
         self._progress = progress
         self._behind = 0
 
@@ -62,10 +62,10 @@ class CopyAccount:
         """Return the account of a copy that is about to begin; without `progress` it counts nothing."""
         if progress is None:
             return cls({}, None)
-        ends = {
+        journal_ends = {
             space: await end_of(source, space, 1) for space in spaces if await source.journal(space, after=0, limit=1)
         }
-        return cls(ends, progress)
+        return cls(journal_ends, progress)
 
     def reach(self, sequence: int, /) -> None:
         """Report that the current space is copied up to `sequence`."""
@@ -93,30 +93,32 @@ async def migrate_store(
     `progress` is called with the number of copied entries of all journals, and the total. An existing store must meet
     the conditions of `copy_store`. Raises what opening, `staged_store` and `copy_store` raise.
     """
-    there = await open_as_made(source, clock=clock, keys=keys, when_missing=WhenMissing.REFUSE)
+    source_store = await open_as_made(source, clock=clock, keys=keys, when_missing=WhenMissing.REFUSE)
     try:
-        async for space in ports_store.scan_spaces(there):
-            await SecretStore(there, clock=clock).settle_slot(space)
+        async for space in ports_store.scan_spaces(source_store):
+            await SecretStore(source_store, clock=clock).settle_slot(space)
         address = parse_url(target)
         if address.path is None or not is_free(address.path):
-            return await _copied_into(there, target, clock=clock, keys=target_keys, progress=progress)
+            return await _copied_into(source_store, target, clock=clock, keys=target_keys, progress=progress)
         async with staged_store(address.path) as stage:
-            staged = address.url_at(stage.path)
-            copied = await _copied_into(there, staged, clock=clock, keys=target_keys, progress=progress)
+            staging_url = address.url_at(stage.path)
+            copied_spaces = await _copied_into(
+                source_store, staging_url, clock=clock, keys=target_keys, progress=progress
+            )
             await stage.place()
-            return copied
+            return copied_spaces
     finally:
-        await there.close()
+        await source_store.close()
 
 
 async def _copied_into(
     source: Store, target: str, /, *, clock: Clock, keys: KeyProvider | None, progress: Progress | None
 ) -> tuple[CopiedSpace, ...]:
-    into = await open_as_made(target, clock=clock, keys=keys)
+    target_store = await open_as_made(target, clock=clock, keys=keys)
     try:
-        return await copy_store(source, into, ids=RandomIds(clock), progress=progress)
+        return await copy_store(source, target_store, ids=RandomIds(clock), progress=progress)
     finally:
-        await into.close()
+        await target_store.close()
 
 
 async def copy_store(
@@ -132,14 +134,16 @@ async def copy_store(
     spaces = [space async for space in ports_store.scan_spaces(source)]
     await _require_no_secret(source, spaces)
     earlier_copies = await _whole_spaces(source, target, spaces)
-    account = await CopyAccount.of(source, spaces, progress)
-    copied: list[CopiedSpace] = []
+    copy_account = await CopyAccount.of(source, spaces, progress)
+    copied_spaces: list[CopiedSpace] = []
     for space in spaces:
-        copied.append(earlier_copies.get(space) or await _copy_space(source, target, space, account, own=ids.new()))
-        account.finish(space)
+        copied_spaces.append(
+            earlier_copies.get(space) or await _copy_space(source, target, space, copy_account, own=ids.new())
+        )
+        copy_account.finish(space)
     for space in {space async for space in ports_store.scan_spaces(target)}.difference(spaces):
         raise SpaceInUse(space=space, problem=f"appeared in the target during the copy: {_ALONE}")
-    return tuple(copied)
+    return tuple(copied_spaces)
 
 
 async def _require_no_secret(source: Store, spaces: Sequence[SpaceId]) -> None:
@@ -160,38 +164,42 @@ async def copy_space(source: Store, target: Store, space: SpaceId, /, *, own: st
 async def _whole_spaces(source: Store, target: Store, spaces: list[SpaceId]) -> dict[SpaceId, CopiedSpace]:
     """Return the spaces that an earlier copy completed. Raises InvalidInput if the target contains others."""
     copies: dict[SpaceId, CopiedSpace] = {}
-    expected = set(spaces)
+    expected_spaces = set(spaces)
     async for space in ports_store.scan_spaces(target):
-        (mark,) = await target.get(space, (FILLING,))
-        if space in expected and mark is not None:
+        (filling_mark,) = await target.get(space, (FILLING,))
+        if space in expected_spaces and filling_mark is not None:
             continue  # begun, and not finished
-        source_summary = await _copied_space(source, space) if space in expected else None
-        here = await _copied_space(target, space)
-        if here != source_summary:
+        source_summary = await _copied_space(source, space) if space in expected_spaces else None
+        target_summary = await _copied_space(target, space)
+        if target_summary != source_summary:
             raise InvalidInput(field="target", problem="is not empty: name an empty or new store")
-        copies[space] = here
+        copies[space] = target_summary
     return copies
 
 
 async def _copy_space(source: Store, target: Store, space: SpaceId, account: "CopyAccount", *, own: str) -> CopiedSpace:
-    (mark,) = await source.get(space, (FILLING,))
-    if mark is not None:
+    (filling_mark,) = await source.get(space, (FILLING,))
+    if filling_mark is not None:
         raise SpaceIncomplete(space=space)
     summary = await _copied_space(source, space)
-    count = batch_count(documents=summary.documents, entries=summary.entries, blobs=summary.blobs)
-    if summary.entries < count:
-        what = "documents for each entry of a journal"
-        raise LimitExceeded(what=what, limit=restore.BATCH, found=summary.documents)
+    batches_needed = batch_count(documents=summary.documents, entries=summary.entries, blobs=summary.blobs)
+    if summary.entries < batches_needed:
+        bound_name = "documents for each entry of a journal"
+        raise LimitExceeded(what=bound_name, limit=restore.BATCH, found=summary.documents)
 
     async def files() -> None:
         async for key, chunks in _space_files(source, space):
             await target.write_blob(space, key, chunks)
 
-    (last,) = await source.journal(space, after=summary.sequence - 1, limit=1)
+    (last_entry,) = await source.journal(space, after=summary.sequence - 1, limit=1)
     try:
-        await take_over(target, space, at=last.at)
+        await take_over(target, space, at=last_entry.at)
         await fill_space(
-            target, _copy_batches(source, space, summary, count, account), count=count, own=own, files=files
+            target,
+            _copy_batches(source, space, summary, batches_needed, account),
+            count=batches_needed,
+            own=own,
+            files=files,
         )
     except SpaceInUse:
         raise
@@ -211,22 +219,26 @@ async def _copy_batches(
     Raises SpaceInUse instead of yielding the last if the space has changed, so that nothing of it appears.
     """
     collections = await _space_collections(source, space)
-    ordered = (item async for item in space_documents(source, space, collections=collections) if item.ref != REF)
+    other_documents = (
+        item async for item in space_documents(source, space, collections=collections) if item.ref != REF
+    )
     journal_entries = ports_store.scan_entries(source, space)
-    for number in range(count):
-        lines = await _next_items(journal_entries, batch_share(summary.entries, number, count))
-        documents = await _next_items(ordered, restore.BATCH)
-        if number == count - 1:
+    for batch_number in range(count):
+        batch_entries = await _next_items(journal_entries, batch_share(summary.entries, batch_number, count))
+        documents = await _next_items(other_documents, restore.BATCH)
+        if batch_number == count - 1:
             documents += [record for record in await source.get(space, (REF,)) if record is not None]
-        if not lines or (number == count - 1 and await _has_grown(source, space, summary)):
+        if not batch_entries or (batch_number == count - 1 and await _has_grown(source, space, summary)):
             raise _changed_space(space)
         yield Batch(
             space=space,
-            at=lines[-1].at,
-            entries=tuple(EntryDraft(line.action, line.ref, line.digest, line.at, line.covers) for line in lines),
+            at=batch_entries[-1].at,
+            entries=tuple(
+                EntryDraft(entry.action, entry.ref, entry.digest, entry.at, entry.covers) for entry in batch_entries
+            ),
             puts=tuple(PutChange(document.ref, document.body, 0) for document in documents),
         )
-        account.reach(lines[-1].sequence)
+        account.reach(batch_entries[-1].sequence)
 
 
 async def _has_grown(source: Store, space: SpaceId, summary: CopiedSpace) -> bool:
@@ -237,10 +249,10 @@ def _changed_space(space: SpaceId) -> SpaceInUse:
     return SpaceInUse(space=space, problem=f"was changed during the copy: {_ALONE}")
 
 
-async def _next_items(items: AsyncIterator[T], most: int) -> list[T]:
-    """Return the next `most` of `items`, fewer at their end."""
+async def _next_items(items: AsyncIterator[T], items_max: int) -> list[T]:
+    """Return the next `items_max` of `items`, fewer at their end."""
     page: list[T] = []
-    while len(page) < most and (item := await anext(items, None)) is not None:
+    while len(page) < items_max and (item := await anext(items, None)) is not None:
         page.append(item)
     return page
 
@@ -260,38 +272,38 @@ async def _space_files(store: Store, space: SpaceId) -> AsyncIterator[tuple[str,
         chunks = store.read_blob(space, document.ref.key)
         # The first chunk is read now, since only that shows whether there is a blob.
         try:
-            first = await anext(chunks, b"")
+            first_chunk = await anext(chunks, b"")
         except NotFound:
             continue  # an address, or a file whose bytes never came
-        yield document.ref.key, _chain_chunks(first, chunks)
+        yield document.ref.key, _chain_chunks(first_chunk, chunks)
 
 
-async def _chain_chunks(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for chunk in rest:
+async def _chain_chunks(first_chunk: bytes, later_chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first_chunk
+    async for chunk in later_chunks:
         yield chunk
 
 
 async def _copied_space(store: Store, space: SpaceId) -> CopiedSpace:
     """Return the summary of the space in `store`, every byte of it read."""
-    events, state = EventFingerprint(), StateFingerprint()
+    event_fingerprint, state_fingerprint = EventFingerprint(), StateFingerprint()
     collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
     async for entry in ports_store.scan_entries(store, space):
-        events.add(entry)
+        event_fingerprint.add(entry)
         collections[entry.ref.collection] = None
     async for document in space_documents(store, space, collections=collections):
-        state.add(document)
-    blobs = 0
+        state_fingerprint.add(document)
+    blob_count = 0
     async for _, chunks in _space_files(store, space):
         async for _ in chunks:
             pass
-        blobs += 1
+        blob_count += 1
     return CopiedSpace(
         space=space,
-        documents=state.count,
-        entries=events.count,
-        sequence=events.sequence,
-        blobs=blobs,
-        state_fingerprint=state.hexdigest(),
-        event_fingerprint=events.hexdigest(),
+        documents=state_fingerprint.count,
+        entries=event_fingerprint.count,
+        sequence=event_fingerprint.sequence,
+        blobs=blob_count,
+        state_fingerprint=state_fingerprint.hexdigest(),
+        event_fingerprint=event_fingerprint.hexdigest(),
     )

@@ -43,13 +43,13 @@ async def take_over(store: Store, space: SpaceId, /, *, at: Instant) -> None:
     """Remove the remains of a filling that was killed or still runs: that one cannot continue. Raises Conflict."""
     if not await store.journal(space, after=0, limit=1):
         return
-    (mark,) = await store.get(space, (FILLING,))
+    (filling_mark,) = await store.get(space, (FILLING,))
     # From here on neither a first write nor the other filling succeeds, so the erasure removes no memories.
     batch = Batch(
         space=space,
         at=at,
         entries=(EntryDraft(JournalAction.LIFECYCLE, FILLING),),
-        puts=(PutChange(FILLING, b"{}", mark.revision if mark is not None else 0),),
+        puts=(PutChange(FILLING, b"{}", filling_mark.revision if filling_mark is not None else 0),),
         requires=(RequireRevision(REF, 0),),
     )
     await store.commit(batch)
@@ -59,13 +59,13 @@ async def take_over(store: Store, space: SpaceId, /, *, at: Instant) -> None:
 def batch_count(*, documents: int, entries: int, blobs: int) -> int:
     """Return the number of batches of a filling of this size; each must have an entry."""
     # Blobs are written after the first batch and before the last.
-    fewest = 2 if blobs and entries > 1 else 1
-    return max(-(-max(documents, entries) // BATCH), fewest)
+    least_batches = 2 if blobs and entries > 1 else 1
+    return max(-(-max(documents, entries) // BATCH), least_batches)
 
 
-def batch_share(total: int, number: int, count: int, /) -> int:
-    """Return how many of `total` entries are in batch `number` of `count`."""
-    return total * (number + 1) // count - total * number // count
+def batch_share(entry_total: int, batch_number: int, count: int, /) -> int:
+    """Return how many of `entry_total` entries are in batch `batch_number` of `count`."""
+    return entry_total * (batch_number + 1) // count - entry_total * batch_number // count
 
 
 async def fill_space(
@@ -80,29 +80,29 @@ async def fill_space(
     # this.
     marks = (FILLING, DocumentRef(SPACE, own)) if count > 1 else ()
     sequence = 0
-    number = 0
+    batch_number = 0
     async for batch in batches:
-        sequence = (await store.commit(_guard_batch(batch, marks, number, count))).last
+        sequence = (await store.commit(_guard_batch(batch, marks, batch_number, count))).last
         # After the first batch, whose marks exclude all other writers.
-        if number == 0:
+        if batch_number == 0:
             await files()
-        number += 1
+        batch_number += 1
     return sequence
 
 
-def _guard_batch(batch: Batch, marks: Sequence[DocumentRef], number: int, count: int) -> Batch:
+def _guard_batch(batch: Batch, marks: Sequence[DocumentRef], batch_number: int, count: int) -> Batch:
     """Return a batch of a filling that is rejected unless the space still belongs to it."""
     if count == 1:
         return replace(batch, requires=(RequireRevision(FILLING, 0),))
-    if number == 0:
+    if batch_number == 0:
         return replace(
             batch,
-            puts=(*batch.puts, *(PutChange(mark, b"{}", 0) for mark in marks)),
+            puts=(*batch.puts, *(PutChange(mark_ref, b"{}", 0) for mark_ref in marks)),
             requires=(RequireRevision(REF, 0),),
         )
-    if number < count - 1:
-        return replace(batch, requires=tuple(RequireRevision(mark, 1) for mark in marks))
-    return replace(batch, deletes=tuple(DeleteChange(mark, 1) for mark in marks))
+    if batch_number < count - 1:
+        return replace(batch, requires=tuple(RequireRevision(mark_ref, 1) for mark_ref in marks))
+    return replace(batch, deletes=tuple(DeleteChange(mark_ref, 1) for mark_ref in marks))
 
 
 T = TypeVar("T")
@@ -127,51 +127,57 @@ class ArchiveSurvey(NamedTuple):
 def survey_archive(reader: ArchiveReader, /) -> ArchiveSurvey:
     """Return the survey of an archive. Raises UnreadableFile if it is damaged."""
     counts: Counter[str] = Counter()
-    state, others = StateFingerprint(), StateFingerprint()
-    own: list[DocumentRef] = []
+    state_fingerprint, shareable_fingerprint = StateFingerprint(), StateFingerprint()
+    runtime_refs: list[DocumentRef] = []
     record: Document | None = None
     importable_refs: set[DocumentRef] = set()
-    unowned = {blob.key for blob in reader.manifest.blobs}
+    unowned_blobs = {blob.key for blob in reader.manifest.blobs}
     for document in reader.documents():
         collection = document.ref.collection
         if collection not in COLLECTIONS:
             raise UnreadableFile(name="archive", problem="contains a collection that is unknown to this version")
         if collection in WITH_BLOBS:
-            unowned.discard(document.ref.key)
+            unowned_blobs.discard(document.ref.key)
         if collection in _BOOTSTRAP_COLLECTIONS:
             importable_refs.add(document.ref)
         counts[collection] += 1
-        state.add(document)
+        state_fingerprint.add(document)
         if collection == RUNTIME_RECORDS:
-            own.append(document.ref)
+            runtime_refs.append(document.ref)
         else:
-            others.add(document)
+            shareable_fingerprint.add(document)
         if document.ref == REF:
             record = document
-    if unowned:
+    if unowned_blobs:
         raise UnreadableFile(name="archive", problem="contains a file that does not belong to any of its documents")
-    is_whole = reader.manifest.include_private
-    if (record is not None) is not is_whole or state.hexdigest() != reader.manifest.state_fingerprint:
+    includes_private = reader.manifest.include_private
+    if (
+        record is not None
+    ) is not includes_private or state_fingerprint.hexdigest() != reader.manifest.state_fingerprint:
         raise UnreadableFile(name="archive", problem="is damaged: its documents do not match its fingerprint")
     if record is not None:
         SpaceRecord.from_bytes(record.body)
         if sum(1 for _ in reader.entries()) < batches_of(reader):
             raise UnreadableFile(name="archive", problem="has fewer journal entries than its documents require")
     return ArchiveSurvey(
-        dict(sorted(counts.items())), record, frozenset(importable_refs), tuple(own), others.hexdigest()
+        dict(sorted(counts.items())),
+        record,
+        frozenset(importable_refs),
+        tuple(runtime_refs),
+        shareable_fingerprint.hexdigest(),
     )
 
 
 def contents_text(counts: Mapping[str, int], /) -> str:
     """Return an archive's contents in words, which say so if it contains no messages."""
-    names = [f"{count} {collection}" for collection, count in counts.items()]
-    return ", ".join(names if counts.get(transcript.TURNS) else [*names, "no messages"])
+    count_texts = [f"{count} {collection}" for collection, count in counts.items()]
+    return ", ".join(count_texts if counts.get(transcript.TURNS) else [*count_texts, "no messages"])
 
 
 def batches_of(reader: ArchiveReader, /, *, more_entries: int = 0) -> int:
     """Return the number of batches of a full restore that adds `more_entries` to the journal."""
-    entries = reader.count(JOURNAL) + more_entries
-    return batch_count(documents=reader.count(DOCUMENTS), entries=entries, blobs=len(reader.manifest.blobs))
+    entry_count = reader.count(JOURNAL) + more_entries
+    return batch_count(documents=reader.count(DOCUMENTS), entries=entry_count, blobs=len(reader.manifest.blobs))
 
 
 async def in_thread(items: Iterator[T], /) -> AsyncIterator[T]:
@@ -211,24 +217,26 @@ async def full_restore(
                 f"contains {contents_text(survey.counts)}, which can be added to a space but not restored as one"
             ),
         )
-    left_out = () if with_agents else survey.own
-    counts = {name: count for name, count in survey.counts.items() if name != RUNTIME_RECORDS or not left_out}
+    omitted_refs = () if with_agents else survey.own
+    imported_counts = {
+        name: count for name, count in survey.counts.items() if name != RUNTIME_RECORDS or not omitted_refs
+    }
     report = MemoryImportReport(
         space=scope.space,
         mode=ImportMode.FULL_RESTORE,
         contents=survey.counts,
-        imported=counts,
-        skipped={RUNTIME_RECORDS: len(left_out)} if left_out else {},
+        imported=imported_counts,
+        skipped={RUNTIME_RECORDS: len(omitted_refs)} if omitted_refs else {},
         blobs=len(reader.manifest.blobs),
         changed=not dry_run,
         dry_run=dry_run,
-        state_fingerprint=survey.fingerprint_without_own if left_out else reader.manifest.state_fingerprint,
+        state_fingerprint=survey.fingerprint_without_own if omitted_refs else reader.manifest.state_fingerprint,
     )
     if dry_run:
         return report
     try:
         await take_over(ctx.store, scope.space, at=ctx.clock.now())
-        sequence = await _restore_archive(ctx, scope.space, reader, survey.record, left_out)
+        sequence = await _restore_archive(ctx, scope.space, reader, survey.record, omitted_refs)
     except Conflict as conflict:
         raise SpaceInUse(space=scope.space, problem=_RACE_PROBLEM) from conflict
     return report.model_copy(update={"sequence": sequence})
@@ -257,29 +265,33 @@ def _restore_batches(
     space: SpaceId, reader: ArchiveReader, record: Document, left_out: Sequence[DocumentRef], count: int
 ) -> Iterator[Batch]:
     """Yield the batches of a restore: documents and entries in parallel, the space's record in the last."""
-    omissions = frozenset(left_out)
-    documents = (document for document in reader.documents() if document.ref != REF and document.ref not in omissions)
+    omitted_refs = frozenset(left_out)
+    documents = (
+        document for document in reader.documents() if document.ref != REF and document.ref not in omitted_refs
+    )
     entries = _with_erasures(reader.entries(), left_out)
-    total = reader.count(JOURNAL) + len(left_out)
-    for number in range(count):
-        lines = list(islice(entries, batch_share(total, number, count)))
+    entry_count = reader.count(JOURNAL) + len(left_out)
+    for batch_number in range(count):
+        batch_entries = list(islice(entries, batch_share(entry_count, batch_number, count)))
         puts = [PutChange(document.ref, document.body, 0) for document in islice(documents, BATCH)]
-        if number == count - 1:
+        if batch_number == count - 1:
             puts.append(PutChange(REF, record.body, 0))
         yield Batch(
             space=space,
-            at=lines[-1].at,
-            entries=tuple(EntryDraft(line.action, line.ref, line.digest, line.at, line.covers) for line in lines),
+            at=batch_entries[-1].at,
+            entries=tuple(
+                EntryDraft(entry.action, entry.ref, entry.digest, entry.at, entry.covers) for entry in batch_entries
+            ),
             puts=tuple(puts),
         )
 
 
 def _with_erasures(entries: Iterator[JournalEntry], refs: Sequence[DocumentRef]) -> Iterator[JournalEntry]:
     """Yield the entries of an archive, and after them an erasure of each document that is left out."""
-    last: JournalEntry | None = None
-    for last in entries:
-        yield last
-    if last is None:
+    last_entry: JournalEntry | None = None
+    for last_entry in entries:
+        yield last_entry
+    if last_entry is None:
         return
-    for number, ref in enumerate(refs, start=1):
-        yield JournalEntry(last.sequence + number, last.at, JournalAction.ERASE, ref, "")
+    for erasure_number, ref in enumerate(refs, start=1):
+        yield JournalEntry(last_entry.sequence + erasure_number, last_entry.at, JournalAction.ERASE, ref, "")

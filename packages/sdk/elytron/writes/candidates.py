@@ -70,33 +70,33 @@ async def plan_candidates(
     """Return the changes of writing these candidates now, and the decision on each, in order."""
     citation_names = (name for draft in write.candidates for name in draft.citations)
     messages = await cited_messages(ctx, scope.space, citation_names)
-    cited = {name: one for name, one in messages.items() if one is not None}
+    cited_sources = {name: one for name, one in messages.items() if one is not None}
     current_facts = await _current_facts(ctx, scope, write.candidates)
     decisions: list[WriteDecision | None] = []
     accepted: list[tuple[int, CandidateDraft]] = []
-    waiting: list[tuple[int, CandidateDraft, candidates.CandidateJudgement]] = []
-    for place, draft in enumerate(write.candidates):
+    deferred_drafts: list[tuple[int, CandidateDraft, candidates.CandidateJudgement]] = []
+    for position, draft in enumerate(write.candidates):
         if None in [messages[name] for name in draft.citations if name in messages]:
             decisions.append(_unfounded_decision(draft))
             continue
         judgement = admission_candidates.judge_candidate(
-            draft, tuple(cited[name] for name in draft.citations if name in cited)
+            draft, tuple(cited_sources[name] for name in draft.citations if name in cited_sources)
         )
         if judgement.verdict is AdmissionVerdict.ACCEPT:
             duplicate = _said_already(draft, current_facts)
             decisions.append(duplicate)
             if duplicate is None:
-                accepted.append((place, draft))
+                accepted.append((position, draft))
         elif judgement.verdict is AdmissionVerdict.REJECT:
             decisions.append(_candidate_decision(draft, WriteOutcome.REJECTED, judgement))
         else:
             decisions.append(None)
-            waiting.append((place, draft, judgement))
+            deferred_drafts.append((position, draft, judgement))
     changes = ChangeSet(record)
-    for place, decision in await _admit_accepted(ctx, scope, accepted, record, changes):
-        decisions[place] = decision
-    for place, decision in await _keep_waiting(ctx, scope, waiting, record, changes):
-        decisions[place] = decision
+    for position, decision in await _admit_accepted(ctx, scope, accepted, record, changes):
+        decisions[position] = decision
+    for position, decision in await _keep_waiting(ctx, scope, deferred_drafts, record, changes):
+        decisions[position] = decision
     final_decisions = tuple(decision for decision in decisions if decision is not None)
     assert len(final_decisions) == len(write.candidates)
     return PlannedWrite(changes, final_decisions, DocumentRef(candidates.CANDIDATES, record.tag("candidate", "")))
@@ -125,32 +125,32 @@ async def _admit_accepted(
     facts: dict[int, FactDraft] = {}
     skills: dict[int, RuntimeSkillWrite] = {}
     gardens: dict[int, GardenDraft] = {}
-    for place, draft in accepted:
+    for position, draft in accepted:
         match draft.proposal:
             case FactProposal() as proposal:
-                facts[place] = _proposed_fact(draft, proposal)
+                facts[position] = _proposed_fact(draft, proposal)
             case SkillProposal() as proposal:
-                skills[place] = _proposed_skill(scope, draft, proposal)
+                skills[position] = _proposed_skill(scope, draft, proposal)
             case GardenProposal(role=role, name=name, text=text):
-                gardens[place] = GardenDraft(role=role, name=name, text=text)
+                gardens[position] = GardenDraft(role=role, name=name, text=text)
             case SoulProposal() | DiagnosticProposal():
                 raise AssertionError("what is handed over is never admitted")
             case _:
                 assert_never(draft.proposal)
-    parts: list[tuple[Iterable[int], PlannedWrite]] = []
+    planned_parts: list[tuple[Iterable[int], PlannedWrite]] = []
     if facts:
         write = LongTermExtraction(facts=tuple(facts.values()))
-        parts.append((facts, await plan_facts(ctx, scope, write, record)))
+        planned_parts.append((facts, await plan_facts(ctx, scope, write, record)))
     if skills:
         write = ProcedureSource(writes=tuple(skills.values()), source=SkillSource.EXTRACTION)
-        parts.append((skills, await plan_skills(ctx, scope, write, record)))
+        planned_parts.append((skills, await plan_skills(ctx, scope, write, record)))
     if gardens:
         write = GardenWrite(documents=tuple(gardens.values()))
-        parts.append((gardens, await plan_garden(ctx, scope, write, record)))
+        planned_parts.append((gardens, await plan_garden(ctx, scope, write, record)))
     decisions: list[tuple[int, WriteDecision]] = []
-    for places, planned in parts:
-        changes.join(planned.changes)
-        decisions += zip(places, planned.decisions, strict=True)
+    for positions, planned_write in planned_parts:
+        changes.join(planned_write.changes)
+        decisions += zip(positions, planned_write.decisions, strict=True)
     await link_sources(ctx, scope.space, record, changes, _private_links(dict(accepted), decisions))
     return decisions
 
@@ -160,60 +160,62 @@ def _private_links(
 ) -> list[RestingMemory]:
     """Return the private documents that were written, each with its candidate's citations."""
     return [
-        RestingMemory(DerivedMemoryPlane.PRIVATE_GARDEN, decision.id, drafts[place].citations)
-        for place, decision in decisions
-        if decision.id is not None and isinstance(drafts[place].proposal, GardenProposal)
+        RestingMemory(DerivedMemoryPlane.PRIVATE_GARDEN, decision.id, drafts[position].citations)
+        for position, decision in decisions
+        if decision.id is not None and isinstance(drafts[position].proposal, GardenProposal)
     ]
 
 
 async def _keep_waiting(
     ctx: OperationContext,
     scope: Scope,
-    waiting: Sequence[tuple[int, CandidateDraft, candidates.CandidateJudgement]],
+    deferred_drafts: Sequence[tuple[int, CandidateDraft, candidates.CandidateJudgement]],
     record: SpaceRecord,
     changes: ChangeSet,
 ) -> list[tuple[int, WriteDecision]]:
     """Put the pending candidates into `changes`, each once however often it is proposed, and return the decisions."""
-    if not waiting:
+    if not deferred_drafts:
         return []
     documents = await ctx.store.scan(scope.space, candidates.CANDIDATES, limit=limits.SCAN_MAX)
     stored_candidates = {
         document.ref: (Candidate.from_bytes(document.body), document.revision) for document in documents
     }
-    over = sorted(
+    resolved_refs = sorted(
         (stored_candidate.proposed_at, ref)
         for ref, (stored_candidate, _) in stored_candidates.items()
         if not stored_candidate.is_open
     )
-    room = CANDIDATES_WAITING - len(stored_candidates)
+    free_places = CANDIDATES_WAITING - len(stored_candidates)
     now = ctx.clock.now()
     decisions: list[tuple[int, WriteDecision]] = []
-    handed: list[RestingMemory] = []
-    for place, draft, judgement in waiting:
+    soul_memories: list[RestingMemory] = []
+    for position, draft, judgement in deferred_drafts:
         # Without the judgement: the same candidate, judged again, is the same one.
-        bare = draft.model_copy(update={"judgement": None})
-        ref = DocumentRef(candidates.CANDIDATES, record.tag("candidate", record.digest(bare.to_bytes())))
+        unjudged_draft = draft.model_copy(update={"judgement": None})
+        ref = DocumentRef(candidates.CANDIDATES, record.tag("candidate", record.digest(unjudged_draft.to_bytes())))
         if ref in stored_candidates:
-            decisions.append((place, _known_decision(draft, id_of(ref), stored_candidates[ref][0])))
+            decisions.append((position, _known_decision(draft, id_of(ref), stored_candidates[ref][0])))
             continue
-        if room < 1 and over:
-            _, oldest = over.pop(0)
-            changes.delete(oldest, expects=stored_candidates.pop(oldest)[1])
-            room += 1
-        if room < 1:
-            full = candidates.CandidateJudgement(verdict=AdmissionVerdict.REJECT, reason=TOO_MANY)
-            decisions.append((place, _candidate_decision(draft, WriteOutcome.REJECTED, full)))
+        if free_places < 1 and resolved_refs:
+            _, oldest_ref = resolved_refs.pop(0)
+            changes.delete(oldest_ref, expects=stored_candidates.pop(oldest_ref)[1])
+            free_places += 1
+        if free_places < 1:
+            rejection = candidates.CandidateJudgement(verdict=AdmissionVerdict.REJECT, reason=TOO_MANY)
+            decisions.append((position, _candidate_decision(draft, WriteOutcome.REJECTED, rejection)))
             continue
         candidate = _waiting_candidate(scope, ref, draft, judgement, now)
         stored_candidates[ref] = (candidate, 0)
-        room -= 1
+        free_places -= 1
         changes.put(ref, candidate, expects=0, action=JournalAction.WRITE)
         decisions.append(
-            (place, _candidate_decision(draft, WriteOutcome.DEFERRED, judgement, candidate_id=candidate.id))
+            (position, _candidate_decision(draft, WriteOutcome.DEFERRED, judgement, candidate_id=candidate.id))
         )
         if isinstance(draft.proposal, candidates.SoulProposal):
-            handed.append(RestingMemory(DerivedMemoryPlane.SOUL_CANDIDATE_HANDOFF, candidate.id, draft.citations))
-    await link_sources(ctx, scope.space, record, changes, handed)
+            soul_memories.append(
+                RestingMemory(DerivedMemoryPlane.SOUL_CANDIDATE_HANDOFF, candidate.id, draft.citations)
+            )
+    await link_sources(ctx, scope.space, record, changes, soul_memories)
     return decisions
 
 
@@ -233,9 +235,9 @@ def _waiting_candidate(
 
 
 def _known_decision(draft: CandidateDraft, candidate_id: str, candidate: Candidate) -> WriteDecision:
-    state = "already awaits a decision" if candidate.is_open else f"was {candidate.state.value} before"
+    state_text = "already awaits a decision" if candidate.is_open else f"was {candidate.state.value} before"
     verdict = AdmissionVerdict.DEFER if candidate.is_open else AdmissionVerdict.REJECT
-    judgement = candidates.CandidateJudgement(verdict=verdict, reason=f"the same candidate {state}")
+    judgement = candidates.CandidateJudgement(verdict=verdict, reason=f"the same candidate {state_text}")
     return _candidate_decision(draft, WriteOutcome.DUPLICATE, judgement, candidate_id=candidate_id)
 
 
@@ -270,15 +272,21 @@ def _said_already(draft: CandidateDraft, current_facts: Sequence[Fact]) -> Write
     kind = kind_of_topic(proposal.fact_kind, proposal.topic)
     slot = (kind, topic_key(proposal.topic), is_of_chat)
     # Newest first, so reversed: the newest of each slot remains.
-    slots = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact for fact in reversed(current_facts)}
-    current = slots.get(slot)
-    if current is None:
-        like = most_similar_fact(proposal.content, kind, current_facts)
-        return _duplicate_decision(like, "another fact says nearly the same thing") if like is not None else None
-    is_same = rules.says_the_same(proposal.content, current.content)
+    facts_by_slot = {
+        (fact.kind, topic_key(fact.topic), fact.home is not None): fact for fact in reversed(current_facts)
+    }
+    slot_fact = facts_by_slot.get(slot)
+    if slot_fact is None:
+        similar_fact = most_similar_fact(proposal.content, kind, current_facts)
+        return (
+            _duplicate_decision(similar_fact, "another fact says nearly the same thing")
+            if similar_fact is not None
+            else None
+        )
+    says_the_same = rules.says_the_same(proposal.content, slot_fact.content)
     return (
-        _duplicate_decision(current, "another fact says the same thing, with the same evidence")
-        if is_same and set(draft.citations) <= set(current.citations)
+        _duplicate_decision(slot_fact, "another fact says the same thing, with the same evidence")
+        if says_the_same and set(draft.citations) <= set(slot_fact.citations)
         else None
     )
 

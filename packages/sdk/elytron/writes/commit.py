@@ -61,22 +61,26 @@ async def commit_write(
     `plan` reads, judges and ends without waiting, so that what it took from the runtime's memory (see `Heads`) is
     still true when the batch is handed to the store. Raises the last Conflict after `RACES` lost ones.
     """
-    async with ctx.lines.race(space) as race:
+    async with ctx.lines.race(space) as change_line:
         while True:
             record, is_new = await ctx.spaces.found_or_new(space)
-            planned = await plan(record)
-            await link_written(ctx, space, record, planned.changes)
+            planned_write = await plan(record)
+            await link_written(ctx, space, record, planned_write.changes)
             if request.dry_run:
-                return _rehearsed_report(planned.report(space))
-            is_said = bool(planned.changes) or request.idempotency_key is not None
-            if not is_said and not planned.beside:
-                return planned.report(space)
+                return _rehearsed_report(planned_write.report(space))
+            is_recorded = bool(planned_write.changes) or request.idempotency_key is not None
+            if not is_recorded and not planned_write.beside:
+                return planned_write.report(space)
             # Writes that build on a head are grouped with the others of its line.
-            if await (race.waited(planned.about) if planned.grown is None else race.held_back(planned.about)):
+            if await (
+                change_line.waited(planned_write.about)
+                if planned_write.grown is None
+                else change_line.held_back(planned_write.about)
+            ):
                 continue
-            batch = _write_batch(ctx, space, request, record, planned, is_new=is_new)
+            batch = _write_batch(ctx, space, request, record, planned_write, is_new=is_new)
             try:
-                committed = await _commit_batch(ctx, batch, planned.grown)
+                receipt = await _commit_batch(ctx, batch, planned_write.grown)
             except IdempotencyConflict:
                 ctx.spaces.forget(space)
                 if await ctx.spaces.find(space) == record:
@@ -85,52 +89,52 @@ async def commit_write(
                 continue
             except Conflict as conflict:
                 ctx.spaces.forget(space)
-                await race.lost(conflict, planned.about if planned.grown is None else None)
+                await change_line.lost(conflict, planned_write.about if planned_write.grown is None else None)
                 continue
-            if committed.replayed:
-                return _first_report(request, record, committed)
-            _tell_fold(ctx, batch, planned, committed)
+            if receipt.replayed:
+                return _first_report(request, record, receipt)
+            _tell_fold(ctx, batch, planned_write, receipt)
             # Entries of `beside` follow the write's own, and are no part of its report.
-            others = len(planned.beside.entries) if planned.beside else 0
-            return planned.report(space, sequence=committed.last - others if is_said else 0)
+            companion_count = len(planned_write.beside.entries) if planned_write.beside else 0
+            return planned_write.report(space, sequence=receipt.last - companion_count if is_recorded else 0)
 
 
-def _tell_fold(ctx: OperationContext, batch: Batch, planned: PlannedWrite, committed: CommitReceipt) -> None:
+def _tell_fold(ctx: OperationContext, batch: Batch, planned_write: PlannedWrite, receipt: CommitReceipt) -> None:
     """Feed the index of the space with what was committed, and request its vectors."""
-    entries = number_entries(batch, after=committed.first - 1)
-    if not planned.changes.deletes:  # deletions are left to the journal
-        ctx.folds.feed(batch.space, fed_commit(entries, planned.changes.folded))
+    entries = number_entries(batch, after=receipt.first - 1)
+    if not planned_write.changes.deletes:  # deletions are left to the journal
+        ctx.folds.feed(batch.space, fed_commit(entries, planned_write.changes.folded))
     nudge_embedding(ctx, batch.space)
 
 
-def _first_report(request: MemoryWriteRequest, record: SpaceRecord, committed: CommitReceipt) -> MemoryWriteReport:
+def _first_report(request: MemoryWriteRequest, record: SpaceRecord, receipt: CommitReceipt) -> MemoryWriteReport:
     """Return the report of the first write with this key."""
     assert request.idempotency_key is not None
-    answer = opened_answer(committed.answer, record, request.idempotency_key, request.write.to_bytes())
-    first = MemoryWriteReport.from_bytes(answer)
-    return first.model_copy(update={"sequence": committed.last, "duplicated": True})
+    stored_answer = opened_answer(receipt.answer, record, request.idempotency_key, request.write.to_bytes())
+    first_report = MemoryWriteReport.from_bytes(stored_answer)
+    return first_report.model_copy(update={"sequence": receipt.last, "duplicated": True})
 
 
-async def _commit_batch(ctx: OperationContext, batch: Batch, grown: GrownHead | None) -> CommitReceipt:
+async def _commit_batch(ctx: OperationContext, batch: Batch, grown_head: GrownHead | None) -> CommitReceipt:
     """Commit `batch`; others build on its expected head, unless the commit fails."""
-    if grown is None:
+    if grown_head is None:
         return await ctx.store.commit(batch)
     # Before the commit, so that concurrent writes build on it and share its flush.
-    ctx.heads.expect(batch.space, grown)
+    ctx.heads.expect(batch.space, grown_head)
     try:
-        committed = await ctx.store.commit(batch)
+        receipt = await ctx.store.commit(batch)
     except BaseException:
-        ctx.heads.drop(batch.space, grown)
+        ctx.heads.drop(batch.space, grown_head)
         raise
-    (ctx.heads.drop if committed.replayed else ctx.heads.confirm)(batch.space, grown)
-    return committed
+    (ctx.heads.drop if receipt.replayed else ctx.heads.confirm)(batch.space, grown_head)
+    return receipt
 
 
 def _rehearsed_report(report: MemoryWriteReport) -> MemoryWriteReport:
     """Return the report of a write that was only judged; what was not stored has no id yet."""
-    stored_outcomes = {WriteOutcome.CONFIRMED, WriteOutcome.DUPLICATE, WriteOutcome.SKIPPED}
+    reported_outcomes = {WriteOutcome.CONFIRMED, WriteOutcome.DUPLICATE, WriteOutcome.SKIPPED}
     decisions = tuple(
-        decision if decision.outcome in stored_outcomes else decision.model_copy(update={"id": None})
+        decision if decision.outcome in reported_outcomes else decision.model_copy(update={"id": None})
         for decision in report.decisions
     )
     return report.model_copy(update={"decisions": decisions, "changed": False, "dry_run": True})
@@ -141,7 +145,7 @@ def _write_batch(
     space: SpaceId,
     request: MemoryWriteRequest,
     record: SpaceRecord,
-    planned: PlannedWrite,
+    planned_write: PlannedWrite,
     *,
     is_new: bool,
 ) -> Batch:
@@ -149,18 +153,20 @@ def _write_batch(
     idempotency = None
     if request.idempotency_key is not None:
         key, write_bytes = request.idempotency_key, request.write.to_bytes()
-        answer = sealed_answer(planned.report(space).to_bytes(), record, key, write_bytes)
-        idempotency = BatchKey(key, record.digest(write_bytes), answer)
-    beside = planned.beside or ChangeSet(record)
-    is_said = planned.changes.entries or beside.entries
-    own = planned.changes.entries if is_said else (EntryDraft(JournalAction.WRITE, planned.about),)
+        sealed_report = sealed_answer(planned_write.report(space).to_bytes(), record, key, write_bytes)
+        idempotency = BatchKey(key, record.digest(write_bytes), sealed_report)
+    companion_changes = planned_write.beside or ChangeSet(record)
+    has_entries = planned_write.changes.entries or companion_changes.entries
+    own_entries = (
+        planned_write.changes.entries if has_entries else (EntryDraft(JournalAction.WRITE, planned_write.about),)
+    )
     return Batch(
         space=space,
         at=ctx.clock.now(),
-        entries=(*entries, *own, *beside.entries),
-        puts=(*puts, *planned.changes.puts, *beside.puts),
-        deletes=(*planned.changes.deletes, *beside.deletes),
-        requires=(*requires, *planned.requires, *planned.changes.requires, *beside.requires),
+        entries=(*entries, *own_entries, *companion_changes.entries),
+        puts=(*puts, *planned_write.changes.puts, *companion_changes.puts),
+        deletes=(*planned_write.changes.deletes, *companion_changes.deletes),
+        requires=(*requires, *planned_write.requires, *planned_write.changes.requires, *companion_changes.requires),
         idempotency=idempotency,
     )
 
@@ -203,30 +209,30 @@ async def settle_changes(
     With `takes_back`, a store that is full takes it too (see `Batch`).
     Raises the last Conflict after `RACES` lost ones.
     """
-    async with ctx.lines.race(space) as race:
+    async with ctx.lines.race(space) as change_line:
         while True:
             record, is_new = await ctx.spaces.found_or_new(space)
-            settled = await plan(record)
-            changes = settled.changes or ChangeSet(record)
+            settled_changes = await plan(record)
+            changes = settled_changes.changes or ChangeSet(record)
             puts, deletes = changes.puts, changes.deletes
             if not puts and not deletes:
-                return settled.report, 0
+                return settled_changes.report, 0
             # A plan writes last the documents that similar plans write too: the queue, a count, a candidate.
-            about = (puts or deletes)[-1].ref
-            if await race.waited(about):
+            contested_ref = (puts or deletes)[-1].ref
+            if await change_line.waited(contested_ref):
                 continue
-            opening, requires, opened = opening_changes(record, is_new=is_new)
+            opening_puts, requires, opening_entries = opening_changes(record, is_new=is_new)
             batch = Batch(
                 space=space,
                 at=ctx.clock.now(),
-                entries=(*opened, *changes.entries),
-                puts=(*opening, *puts),
+                entries=(*opening_entries, *changes.entries),
+                puts=(*opening_puts, *puts),
                 deletes=deletes,
                 requires=(*requires, *changes.requires),
                 takes_back=takes_back,
             )
             try:
-                return settled.report, (await ctx.store.commit(batch)).last
+                return settled_changes.report, (await ctx.store.commit(batch)).last
             except Conflict as conflict:
                 ctx.spaces.forget(space)
-                await race.lost(conflict, about)
+                await change_line.lost(conflict, contested_ref)

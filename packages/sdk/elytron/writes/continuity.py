@@ -74,19 +74,19 @@ class _NoteWriter:
         self,
         ref: DocumentRef,
         draft: Value,
-        current: ValueT | None,
+        stored_value: ValueT | None,
         revision: int,
         /,
         *,
         kind: type[ValueT],
         **more: Any,
     ) -> None:
-        """Write `draft`, replacing `current`; an equal one changes nothing."""
+        """Write `draft`, replacing `stored_value`; an equal one changes nothing."""
         channel, conversation = self.scope.conversation_key
         fields = {"id": id_of(ref), "channel": channel, "conversation": conversation, "updated_at": self.now}
         value = kind.model_validate({**dict(draft), **fields, **more})
-        outcome = WriteOutcome.STORED if current is None else WriteOutcome.UPDATED
-        if current is not None and current.model_copy(update={"updated_at": self.now}) == value:
+        outcome = WriteOutcome.STORED if stored_value is None else WriteOutcome.UPDATED
+        if stored_value is not None and stored_value.model_copy(update={"updated_at": self.now}) == value:
             outcome = WriteOutcome.CONFIRMED
         else:
             self.changes.put(ref, value, expects=revision, action=JournalAction.WRITE)
@@ -129,13 +129,17 @@ async def plan_summary(
     """Return the changes of writing this summary now; none if it covers less than a current one."""
     writer = _open_writer(ctx, scope, record, continuity.SUMMARIES)
     ref = DocumentRef(continuity.SUMMARIES, writer.tag)
-    current, revision = await value_at(ctx.store, scope.space, ref, continuity.SessionSummary)
+    stored_summary, revision = await value_at(ctx.store, scope.space, ref, continuity.SessionSummary)
     if similarity.is_blank(write.summary.text):
         writer.refuse(write.summary, BLANK)
-    elif current is not None and current.forgotten_at is None and write.summary.messages < current.messages:
+    elif (
+        stored_summary is not None
+        and stored_summary.forgotten_at is None
+        and write.summary.messages < stored_summary.messages
+    ):
         writer.refuse(write.summary, "it covers fewer messages than the stored summary", outcome=WriteOutcome.SKIPPED)
     else:
-        writer.keep(ref, write.summary, current, revision, kind=continuity.SessionSummary)
+        writer.keep(ref, write.summary, stored_summary, revision, kind=continuity.SessionSummary)
     return writer.planned()
 
 
@@ -167,19 +171,19 @@ async def plan_drawn_notes(
         ref, month_ref = (
             writer.named_ref("note", period) for period in (draft.period, maintenance.month_of(draft.period))
         )
-        document, month = await ctx.store.get(scope.space, (ref, month_ref))
+        document, month_document = await ctx.store.get(scope.space, (ref, month_ref))
         if document is None:
             await _write_note(ctx, writer, ref, draft, None)
             continue
         note = continuity.DailyNote.from_bytes(document.body)
         is_hidden = note.forgotten_at is not None and not maintenance.is_rolled_up(
-            note, continuity.DailyNote.from_bytes(month.body) if month is not None else None
+            note, continuity.DailyNote.from_bytes(month_document.body) if month_document is not None else None
         )
         if is_hidden or not own_output.is_drawn(note.text):
             continue
-        again = drawn_again(note, (*await _cited_turns(ctx, scope, note), *turns))
-        if again is not None:
-            await _write_note(ctx, writer, ref, again, document)
+        redrawn_note = drawn_again(note, (*await _cited_turns(ctx, scope, note), *turns))
+        if redrawn_note is not None:
+            await _write_note(ctx, writer, ref, redrawn_note, document)
     return writer.planned()
 
 
@@ -188,9 +192,9 @@ async def _cited_turns(
 ) -> Sequence[tuple[TurnId, transcript.Turn]]:
     """Return the turns that a note cites and that are still there."""
     refs = [
-        DocumentRef(transcript.TURNS, reference[0])
+        DocumentRef(transcript.TURNS, cited_place[0])
         for name in note.citations
-        if (reference := cited_turn(name)) is not None
+        if (cited_place := cited_turn(name)) is not None
     ]
     turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
     return [(TurnId(ref.key), turn) for ref, turn in turns.items()]
@@ -201,21 +205,23 @@ async def _write_note(
 ) -> None:
     try:
         # A month counts from its first day.
-        began = instant(draft.period if len(draft.period) > len("2026-08") else f"{draft.period}-01")
+        observed_at = instant(draft.period if len(draft.period) > len("2026-08") else f"{draft.period}-01")
     except InvalidInput:
         writer.refuse(draft, "there is no such day")
         return
     if similarity.is_blank(draft.text):
         writer.refuse(draft, BLANK)
         return
-    current, revision = None, 0
+    stored_note, revision = None, 0
     if document is not None:
-        current, revision = continuity.DailyNote.from_bytes(document.body), document.revision
-    recorded_at = current.recorded_at if current is not None else writer.now
-    writer.keep(ref, draft, current, revision, kind=continuity.DailyNote, observed_at=began, recorded_at=recorded_at)
-    if current is not None:
-        before = RestingMemory(DerivedMemoryPlane.ARCHIVE_EVIDENCE, current.id, current.citations)
-        await unlink_left(ctx, writer.scope.space, writer.record, writer.changes, before, after=draft.citations)
+        stored_note, revision = continuity.DailyNote.from_bytes(document.body), document.revision
+    recorded_at = stored_note.recorded_at if stored_note is not None else writer.now
+    writer.keep(
+        ref, draft, stored_note, revision, kind=continuity.DailyNote, observed_at=observed_at, recorded_at=recorded_at
+    )
+    if stored_note is not None:
+        former_memory = RestingMemory(DerivedMemoryPlane.ARCHIVE_EVIDENCE, stored_note.id, stored_note.citations)
+        await unlink_left(ctx, writer.scope.space, writer.record, writer.changes, former_memory, after=draft.citations)
 
 
 async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, record: SpaceRecord, /) -> PlannedWrite:
@@ -237,9 +243,9 @@ async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, r
             )
         else:
             refs.add(ref)
-            current, revision = documents.get(ref, (None, 0))
-            created_at = current.created_at if current is not None else writer.now
-            writer.keep(ref, draft, current, revision, kind=continuity.GardenDocument, created_at=created_at)
+            stored_document, revision = documents.get(ref, (None, 0))
+            created_at = stored_document.created_at if stored_document is not None else writer.now
+            writer.keep(ref, draft, stored_document, revision, kind=continuity.GardenDocument, created_at=created_at)
     return writer.planned()
 
 
@@ -256,9 +262,9 @@ async def plan_capsules(
         for capsule in policy.giving_way(capsule_changes.all, fresh=capsule_changes.fresh, now=now)
     ]
     changes = capsule_changes.commit()
-    for before, after in capsule_changes.cut:
-        resting = RestingMemory(DerivedMemoryPlane.CONTINUITY, before.id, before.provenance)
-        await unlink_left(ctx, scope.space, record, changes, resting, after=after)
+    for former_capsule, remaining_citations in capsule_changes.cut:
+        former_memory = RestingMemory(DerivedMemoryPlane.CONTINUITY, former_capsule.id, former_capsule.provenance)
+        await unlink_left(ctx, scope.space, record, changes, former_memory, after=remaining_citations)
     return PlannedWrite(
         changes, tuple(decisions), DocumentRef(continuity.CAPSULES, record.conversation_tag(scope.conversation_key))
     )
@@ -291,19 +297,23 @@ class _CapsuleChanges:
     @property
     def cut(self) -> list[tuple[ContinuityCapsule, tuple[str, ...]]]:
         """Return the stored capsules that have lost some of their citations, each with what is left."""
-        remaining = {ref: self._capsules[ref][0].provenance if ref in self._capsules else () for ref in self._stored}
+        remaining_citations = {
+            ref: self._capsules[ref][0].provenance if ref in self._capsules else () for ref in self._stored
+        }
         return [
-            (capsule, remaining[ref])
+            (capsule, remaining_citations[ref])
             for ref, capsule in self._stored.items()
-            if set(capsule.provenance) - {*remaining[ref]}
+            if set(capsule.provenance) - {*remaining_citations[ref]}
         ]
 
-    def place_of(self, home: ConversationKey, kind: CapsuleKind, topic: str, /) -> str | None:
+    def place_of(self, home_key: ConversationKey, kind: CapsuleKind, topic: str, /) -> str | None:
         """Return the key of the conversation's capsule on a topic, which an earlier build may have tagged
         differently."""
-        for one in self.all:
-            if (one.channel, one.conversation, one.kind) == (*home, kind) and facts.topic_key(one.topic) == topic:
-                return one.id.partition(":")[2]
+        for capsule in self.all:
+            if (capsule.channel, capsule.conversation, capsule.kind) == (*home_key, kind) and facts.topic_key(
+                capsule.topic
+            ) == topic:
+                return capsule.id.partition(":")[2]
         return None
 
     def get(self, ref: DocumentRef, /) -> ContinuityCapsule | None:
@@ -336,12 +346,12 @@ def _write_capsule(scope: Scope, draft: CapsuleDraft, capsule_changes: _CapsuleC
     key = scope.conversation_key
     topic = facts.topic_key(draft.topic)
     tag = capsule_changes.record.tag("capsule", *key, draft.capsule_kind.value, topic)
-    place = f"{capsule_changes.record.conversation_tag(key)}.{tag}"
-    ref = DocumentRef(continuity.CAPSULES, capsule_changes.place_of(key, draft.capsule_kind, topic) or place)
+    document_key = f"{capsule_changes.record.conversation_tag(key)}.{tag}"
+    ref = DocumentRef(continuity.CAPSULES, capsule_changes.place_of(key, draft.capsule_kind, topic) or document_key)
     capsule = _draft_capsule(scope, draft, CapsuleId(id_of(ref)), capsule_changes.get(ref), now)
-    replaced = None
+    superseded_capsule = None
     if draft.supersedes is not None:
-        replaced = next(
+        superseded_capsule = next(
             (
                 stored_capsule
                 for stored_capsule in capsule_changes.all
@@ -349,29 +359,29 @@ def _write_capsule(scope: Scope, draft: CapsuleDraft, capsule_changes: _CapsuleC
             ),
             None,
         )
-        if replaced is None:
+        if superseded_capsule is None:
             return _rejected_decision("there is no capsule with the id that it would replace")
-        closed = {"state": CapsuleState.SUPERSEDED, "superseded_by": capsule.id}
+        superseded_fields = {"state": CapsuleState.SUPERSEDED, "superseded_by": capsule.id}
         capsule_changes.put(
-            DocumentRef(continuity.CAPSULES, replaced.id.partition(":")[2]),
-            replaced.model_copy(update=closed),
+            DocumentRef(continuity.CAPSULES, superseded_capsule.id.partition(":")[2]),
+            superseded_capsule.model_copy(update=superseded_fields),
             JournalAction.WRITE,
         )
     stored_capsule = capsule_changes.get(ref)
     if stored_capsule is None:
         outcome = WriteOutcome.STORED
     else:
-        same = stored_capsule.model_copy(update={"updated_at": now}) == capsule
-        outcome = WriteOutcome.CONFIRMED if same else WriteOutcome.UPDATED
+        is_unchanged = stored_capsule.model_copy(update={"updated_at": now}) == capsule
+        outcome = WriteOutcome.CONFIRMED if is_unchanged else WriteOutcome.UPDATED
     capsule_changes.put(ref, capsule, JournalAction.MERGE if outcome is WriteOutcome.CONFIRMED else JournalAction.WRITE)
     return WriteDecision(plane=RecallPlane.CONTINUITY, id=capsule.id, outcome=outcome, name=draft.topic)
 
 
 def _draft_capsule(
-    scope: Scope, draft: CapsuleDraft, capsule_id: CapsuleId, current: ContinuityCapsule | None, now: Instant
+    scope: Scope, draft: CapsuleDraft, capsule_id: CapsuleId, stored_capsule: ContinuityCapsule | None, now: Instant
 ) -> ContinuityCapsule:
     channel, conversation = scope.conversation_key
-    provenance = dict.fromkeys((*(current.provenance if current is not None else ()), *draft.provenance))
+    citations = dict.fromkeys((*(stored_capsule.provenance if stored_capsule is not None else ()), *draft.provenance))
     return ContinuityCapsule(
         id=capsule_id,
         kind=draft.capsule_kind,
@@ -382,11 +392,11 @@ def _draft_capsule(
         next_step=draft.next_step,
         unresolved=draft.unresolved,
         artifacts=draft.artifacts,
-        provenance=tuple(provenance)[-limits.CITATIONS :],
+        provenance=tuple(citations)[-limits.CITATIONS :],
         state=draft.state,
         channel=channel,
         conversation=conversation,
-        recorded_at=current.recorded_at if current is not None else now,
+        recorded_at=stored_capsule.recorded_at if stored_capsule is not None else now,
         updated_at=now,
     )
 
@@ -403,13 +413,13 @@ async def plan_subjects(
     ctx: OperationContext, scope: Scope, write: SubjectsWrite, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Return the changes of writing these subjects and edges now, and the decision on each."""
-    roll = _SubjectChanges(record, ctx.clock.now())
-    await roll.read(ctx, scope, write)
-    decisions = [roll.enter(draft) for draft in write.subjects]
-    decisions += [roll.join(draft) for draft in write.edges]
-    decisions += [roll.part(draft) for draft in write.ended_edges]
+    subject_changes = _SubjectChanges(record, ctx.clock.now())
+    await subject_changes.read(ctx, scope, write)
+    decisions = [subject_changes.enter(draft) for draft in write.subjects]
+    decisions += [subject_changes.join(draft) for draft in write.edges]
+    decisions += [subject_changes.part(draft) for draft in write.ended_edges]
     about = DocumentRef(subjects.SUBJECTS, record.tag("subject", ""))
-    return PlannedWrite(roll.changes(), tuple(decisions), about)
+    return PlannedWrite(subject_changes.changes(), tuple(decisions), about)
 
 
 class _SubjectChanges:
@@ -428,8 +438,12 @@ class _SubjectChanges:
         }
         await self._read(ctx, scope, [self._subject(name) for name in sorted(names)])
         # A persona that takes another soul releases its former one.
-        had = [subject.soul for subject, _ in self._current.values() if isinstance(subject, Subject)]
-        souls = {binding.soul for binding in (*had, *(draft.soul for draft in write.subjects)) if binding is not None}
+        former_bindings = [subject.soul for subject, _ in self._current.values() if isinstance(subject, Subject)]
+        souls = {
+            binding.soul
+            for binding in (*former_bindings, *(draft.soul for draft in write.subjects))
+            if binding is not None
+        }
         await self._read(ctx, scope, [self._soul(name) for name in sorted(souls)])
         await self._read(ctx, scope, [self._edge(draft) for draft in (*write.edges, *write.ended_edges)])
 
@@ -444,8 +458,8 @@ class _SubjectChanges:
         reason = rules.subject_flaw(draft, bound_to=binding.subject if isinstance(binding, BoundSoul) else None)
         if reason is not None:
             return _rejected_decision(reason, plane=RecallPlane.SUBJECT, name=draft.name)
-        current = self._now_at(ref)
-        before = current if isinstance(current, Subject) else None
+        stored_value = self._now_at(ref)
+        stored_subject = stored_value if isinstance(stored_value, Subject) else None
         subject = Subject(
             id=SubjectId(id_of(ref)),
             name=draft.name,
@@ -455,12 +469,12 @@ class _SubjectChanges:
             lifecycle=draft.lifecycle,
             mount=draft.mount,
             soul=draft.soul,
-            recorded_at=before.recorded_at if before is not None else self._now,
+            recorded_at=stored_subject.recorded_at if stored_subject is not None else self._now,
             updated_at=self._now,
         )
-        self._bind(draft, before)
-        outcome = WriteOutcome.STORED if before is None else WriteOutcome.UPDATED
-        if before is not None and before.model_copy(update={"updated_at": self._now}) == subject:
+        self._bind(draft, stored_subject)
+        outcome = WriteOutcome.STORED if stored_subject is None else WriteOutcome.UPDATED
+        if stored_subject is not None and stored_subject.model_copy(update={"updated_at": self._now}) == subject:
             outcome = WriteOutcome.CONFIRMED
         else:
             self._changes[ref] = subject
@@ -468,8 +482,8 @@ class _SubjectChanges:
 
     def join(self, draft: EdgeDraft, /) -> WriteDecision:
         """Add an edge, or say why not."""
-        ends = {draft.source, draft.target}
-        known_ends = frozenset(end for end in ends if self._now_at(self._subject(end)) is not None)
+        end_names = {draft.source, draft.target}
+        known_ends = frozenset(end for end in end_names if self._now_at(self._subject(end)) is not None)
         name = _draft_name(draft)
         reason = rules.edge_flaw(draft, subjects=known_ends)
         if reason is not None:
@@ -506,16 +520,16 @@ class _SubjectChanges:
             changes.delete(ref, expects=self._current[ref][1])
         return changes
 
-    def _bind(self, draft: SubjectDraft, before: Subject | None) -> None:
+    def _bind(self, draft: SubjectDraft, stored_subject: Subject | None) -> None:
         soul_ref = self._soul(draft.soul.soul) if draft.soul is not None and rules.holds_soul(draft) else None
-        if before is not None and before.soul is not None:
-            had = self._soul(before.soul.soul)
-            binding = self._now_at(had)
+        if stored_subject is not None and stored_subject.soul is not None:
+            former_soul_ref = self._soul(stored_subject.soul.soul)
+            binding = self._now_at(former_soul_ref)
             # A soul that another subject has by now stays bound.
-            if had != soul_ref and isinstance(binding, BoundSoul) and binding.subject == draft.name:
-                self._changes.pop(had, None)
-                if had in self._current:
-                    self._released.add(had)
+            if former_soul_ref != soul_ref and isinstance(binding, BoundSoul) and binding.subject == draft.name:
+                self._changes.pop(former_soul_ref, None)
+                if former_soul_ref in self._current:
+                    self._released.add(former_soul_ref)
         if soul_ref is not None and self._now_at(soul_ref) is None:
             self._released.discard(soul_ref)
             self._changes[soul_ref] = BoundSoul(subject=draft.name)

@@ -63,8 +63,8 @@ async def _shown_message(ctx: OperationContext, scope: Scope, name: str, /) -> M
     Raises NotFound; InvalidInput for a message that was hidden and not edited.
     """
     memory = await must_find(ctx, scope, name)
-    latest, _ = await latest_versions(ctx, scope, {name: memory})
-    latest_version = latest[name]
+    latest_memories, _ = await latest_versions(ctx, scope, {name: memory})
+    latest_version = latest_memories[name]
     assert isinstance(latest_version, MessageMemory)
     if not latest_version.turn.is_kept(latest_version.part):
         raise InvalidInput(
@@ -84,27 +84,30 @@ async def _plan_edit(
     message = turn.messages[memory.part]
     if message.text == request.content:
         return PlannedWrite(ChangeSet(record), (), memory.ref)
-    at = message.at if message.at is not None else turn.recorded_at
-    edit = message.model_copy(update={"text": request.content, "at": at})
-    draft = TurnDraft(messages=(edit,), tags=turn.tags, source=turn.source, actor=turn.actor)
+    said_at = message.at if message.at is not None else turn.recorded_at
+    edited_message = message.model_copy(update={"text": request.content, "at": said_at})
+    draft = TurnDraft(messages=(edited_message,), tags=turn.tags, source=turn.source, actor=turn.actor)
     # It is based on what the message was based on, and on no authority beyond a member's own: an edit adds no trust.
-    changes = {"metadata": turn.metadata | {EDIT_OF: memory.id}, "external_content_used": turn.external_content_used}
-    write = as_claims(TranscriptWrite(turns=(draft.model_copy(update=changes),), origin=turn.origin))
+    draft_changes = {
+        "metadata": turn.metadata | {EDIT_OF: memory.id},
+        "external_content_used": turn.external_content_used,
+    }
+    write = as_claims(TranscriptWrite(turns=(draft.model_copy(update=draft_changes),), origin=turn.origin))
     assert isinstance(write, TranscriptWrite)
-    names = ("agent", "app", "project", "channel", "conversation")
-    place = Scope(space=scope.space).model_copy(update={name: getattr(turn, name) for name in names})
-    trail = trail_ref(record, memory.ref)
-    stored_trail = (await documents_at(ctx.store, scope.space, (trail,))).get(trail)
-    planned = await plan_turns(ctx, place, write, TurnRules(), record)
+    scope_fields = ("agent", "app", "project", "channel", "conversation")
+    turn_scope = Scope(space=scope.space).model_copy(update={name: getattr(turn, name) for name in scope_fields})
+    trail_place = trail_ref(record, memory.ref)
+    stored_trail = (await documents_at(ctx.store, scope.space, (trail_place,))).get(trail_place)
+    planned_write = await plan_turns(ctx, turn_scope, write, TurnRules(), record)
     # No waiting from here on: the edit is planned on a head that others build on.
-    (decision,) = planned.decisions
+    (decision,) = planned_write.decisions
     if decision.id is None:
         raise InvalidInput(field="content", problem=f"was not stored: {decision.reason}")
     reason = f"edited: {decision.id} replaces it" + (f" ({request.reason})" if request.reason else "")
     event = event_of(ctx, AuditAction.FORGOTTEN, at=now, reason=reason, part=memory.part)
     events = AuditTrail.from_bytes(stored_trail.body) if stored_trail is not None else AuditTrail()
     revision = stored_trail.revision if stored_trail is not None else 0
-    hidden = turn.model_copy(update={"forgotten": turn.forgotten | {memory.part: now}})
-    planned.changes.put(memory.ref, hidden, expects=memory.revision, action=JournalAction.DELETE)
-    planned.changes.put(trail, events.plus(event), expects=revision, action=None)
-    return planned
+    hidden_turn = turn.model_copy(update={"forgotten": turn.forgotten | {memory.part: now}})
+    planned_write.changes.put(memory.ref, hidden_turn, expects=memory.revision, action=JournalAction.DELETE)
+    planned_write.changes.put(trail_place, events.plus(event), expects=revision, action=None)
+    return planned_write

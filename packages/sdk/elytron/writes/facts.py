@@ -68,8 +68,8 @@ async def plan_facts(
     ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Judge each draft in order, later ones against the results of earlier ones."""
-    kinds = (kind_of_topic(draft.fact_kind, draft.topic) for draft in write.facts)
-    drafts = zip(write.facts, kinds, strict=True)
+    fact_kinds = (kind_of_topic(draft.fact_kind, draft.topic) for draft in write.facts)
+    drafts = zip(write.facts, fact_kinds, strict=True)
     write = write.model_copy(
         update={"facts": tuple(draft.model_copy(update={"fact_kind": kind}) for draft, kind in drafts)}
     )
@@ -105,8 +105,8 @@ class _SlotChanges:
         """Return why a proposed value may not be learned; empty if it may."""
         if draft.operation is planes_facts.FactOperation.DELETE:
             return ""
-        is_forgotten = self._forgotten.has(draft.fact_kind, draft.content, draft.citations, self._home(draft))
-        return FORGOTTEN_BEFORE if is_forgotten else learning_refusal(draft, self._learning)
+        is_tombstoned = self._forgotten.has(draft.fact_kind, draft.content, draft.citations, self._home(draft))
+        return FORGOTTEN_BEFORE if is_tombstoned else learning_refusal(draft, self._learning)
 
     def _home(self, draft: FactDraft) -> ConversationKey | None:
         return self._key if draft.reach is planes_facts.FactReach.CHAT else None
@@ -119,33 +119,37 @@ class _SlotChanges:
         # Read before the tombstones: a change of these gives the rules a new revision, and the write is judged again.
         self._learning, revision = await read_learning(ctx, scope.space)
         self.changes.require(LEARNING, revision=revision)
-        proposed = [(draft.fact_kind, draft.content, draft.citations, self._home(draft)) for draft in write.facts]
-        self._forgotten = await read_forgotten(ctx, scope.space, self._record, proposed)
+        proposals = [(draft.fact_kind, draft.content, draft.citations, self._home(draft)) for draft in write.facts]
+        self._forgotten = await read_forgotten(ctx, scope.space, self._record, proposals)
 
     async def unlink(self, ctx: OperationContext, scope: Scope, /) -> None:
         """Remove the links to turns that a fact no longer cites."""
         for fact in self._stored:
-            after = self._facts[fact.id][0].citations
-            if not set(fact.citations) <= set(after):
-                before = RestingMemory(DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
-                await unlink_left(ctx, scope.space, self._record, self.changes, before, after=after)
+            remaining_citations = self._facts[fact.id][0].citations
+            if not set(fact.citations) <= set(remaining_citations):
+                former_memory = RestingMemory(DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
+                await unlink_left(
+                    ctx, scope.space, self._record, self.changes, former_memory, after=remaining_citations
+                )
 
     async def _read_versions(self, ctx: OperationContext, scope: Scope) -> None:
         """Read each slot's versions from the newest back, until one had ended before now: earlier ones had ended
         too."""
         now = ctx.clock.now()
-        ahead = {ref: slot.facts for ref, slot in self._slots.items()}
-        page = _VERSIONS_AT_ONCE
-        while fact_ids := {name for names in ahead.values() for name in names[-page:]}:
+        unread_ids = {ref: slot.facts for ref, slot in self._slots.items()}
+        versions_per_read = _VERSIONS_AT_ONCE
+        while fact_ids := {name for names in unread_ids.values() for name in names[-versions_per_read:]}:
             refs = [DocumentRef(planes_facts.FACTS, name) for name in fact_ids]
             for ref, document in (await documents_at(ctx.store, scope.space, refs)).items():
                 self._facts[FactId(ref.key)] = (planes_facts.Fact.from_bytes(document.body), document.revision)
-            for ref, names in ahead.items():
-                newest = [self._facts[name][0] for name in names[-page:] if name in self._facts]
+            for ref, names in unread_ids.items():
+                newest_versions = [self._facts[name][0] for name in names[-versions_per_read:] if name in self._facts]
                 # Each list of an earlier build may have a current version.
-                is_read = not self._slots[ref].earlier and any(is_past(fact, at=now) for fact in newest)
-                ahead[ref] = () if is_read else names[:-page]
-            page *= _VERSIONS_AT_ONCE
+                is_past_reached = not self._slots[ref].earlier and any(
+                    is_past(fact, at=now) for fact in newest_versions
+                )
+                unread_ids[ref] = () if is_past_reached else names[:-versions_per_read]
+            versions_per_read *= _VERSIONS_AT_ONCE
 
     def versions(self, draft: FactDraft, /) -> list[planes_facts.Fact]:
         """Return the newest versions of the draft's slot, oldest first, as earlier drafts leave them."""
@@ -160,8 +164,8 @@ class _SlotChanges:
     def hold(self, draft: FactDraft, fact: planes_facts.Fact, /) -> None:
         """Make `fact` the newest of the draft's slot."""
         ref = self.ref(draft)
-        current_slot = self._slots[ref]
-        slot = replace(current_slot, facts=(*current_slot.facts, fact.id))
+        stored_slot = self._slots[ref]
+        slot = replace(stored_slot, facts=(*stored_slot.facts, fact.id))
         slot.put(self.changes)
         self._slots[ref] = replace(slot, earlier={})
 
@@ -171,31 +175,33 @@ def _admit_fact(
 ) -> WriteDecision:
     versions = slot_changes.versions(draft)
     judgement = rules.judge_fact(draft, versions, at=now)
-    current = rules.known_version(draft, versions, at=now)
+    known_fact = rules.known_version(draft, versions, at=now)
     if judgement.verdict is AdmissionVerdict.ACCEPT and (refusal := slot_changes.refusal(draft)):
         judgement = rules.reject_fact(refusal)
-    fact_id: FactId | None = current.id if current is not None else None
-    supersedes: FactId | None = None
+    fact_id: FactId | None = known_fact.id if known_fact is not None else None
+    superseded_id: FactId | None = None
     match judgement.outcome:
         case WriteOutcome.STORED | WriteOutcome.UPDATED:
             is_first = not any(version.is_believed for version in versions)
-            fact = _draft_fact(ctx, scope, draft, current, now, is_first=is_first)
+            fact = _draft_fact(ctx, scope, draft, known_fact, now, is_first=is_first)
             _replace_versions(slot_changes, fact, versions, because=draft.reason or "superseded", now=now)
             slot_changes.put(fact, JournalAction.WRITE)
             slot_changes.hold(draft, fact)
-            fact_id, supersedes = fact.id, fact.supersedes
+            fact_id, superseded_id = fact.id, fact.supersedes
         case WriteOutcome.CONFIRMED:
-            assert current is not None
-            confirmed = _confirm_fact(current, draft, now)
-            slot_changes.put(confirmed, JournalAction.MERGE)
-            if current.is_current:
-                others = [fact for fact in versions if fact.id != current.id]
-                _replace_versions(slot_changes, confirmed, others, because="superseded", now=now)
+            assert known_fact is not None
+            confirmed_fact = _confirm_fact(known_fact, draft, now)
+            slot_changes.put(confirmed_fact, JournalAction.MERGE)
+            if known_fact.is_current:
+                other_versions = [fact for fact in versions if fact.id != known_fact.id]
+                _replace_versions(slot_changes, confirmed_fact, other_versions, because="superseded", now=now)
         case WriteOutcome.DELETED:
-            because = draft.reason or "deleted"
+            closing_reason = draft.reason or "deleted"
             for fact in replaceable_versions(versions, at=now):
-                closed = planes_facts.close_fact(fact, at=now, because=because, state=planes_facts.FactState.DELETED)
-                slot_changes.put(closed.model_copy(update={"gone_at": draft.observed_at}), JournalAction.DELETE)
+                closed_fact = planes_facts.close_fact(
+                    fact, at=now, because=closing_reason, state=planes_facts.FactState.DELETED
+                )
+                slot_changes.put(closed_fact.model_copy(update={"gone_at": draft.observed_at}), JournalAction.DELETE)
         case _:
             pass
     return WriteDecision(
@@ -204,7 +210,7 @@ def _admit_fact(
         outcome=judgement.outcome,
         verdict=judgement.verdict,
         reason=judgement.reason,
-        supersedes=supersedes,
+        supersedes=superseded_id,
     )
 
 
@@ -217,25 +223,25 @@ def _replace_versions(
     now: Instant,
 ) -> None:
     """End the other versions of a slot at the start of `fact`."""
-    began = fact.valid_from if fact.valid_from is not None else fact.ordered_at
+    valid_since = fact.valid_from if fact.valid_from is not None else fact.ordered_at
     for version in replaceable_versions(versions, at=now):
-        closed = replace_version(version, began=began, at=now, because=because, by=fact.id)
-        if closed is not None:
-            slot_changes.put(closed, JournalAction.WRITE)
+        closed_fact = replace_version(version, began=valid_since, at=now, because=because, by=fact.id)
+        if closed_fact is not None:
+            slot_changes.put(closed_fact, JournalAction.WRITE)
 
 
 def _draft_fact(
     ctx: OperationContext,
     scope: Scope,
     draft: FactDraft,
-    current: planes_facts.Fact | None,
+    known_fact: planes_facts.Fact | None,
     now: Instant,
     *,
     is_first: bool,
 ) -> planes_facts.Fact:
     observed_at = rules.observation_time(draft, at=now)
     # A value that follows another is assumed to hold from its observation on.
-    began = draft.valid_from if draft.valid_from is not None or is_first else observed_at
+    valid_since = draft.valid_from if draft.valid_from is not None or is_first else observed_at
     return planes_facts.Fact(
         id=FactId(ctx.ids.new()),
         kind=draft.fact_kind,
@@ -254,9 +260,9 @@ def _draft_fact(
         observed_at=draft.observed_at if draft.observed_at is not None else now,
         recorded_at=now,
         confirmed_at=observed_at,
-        valid_from=began,
+        valid_from=valid_since,
         valid_to=rules.end_of(draft, at=now),
-        supersedes=current.id if current is not None else None,
+        supersedes=known_fact.id if known_fact is not None else None,
         reach=draft.reach,
         channel=scope.channel if draft.reach is planes_facts.FactReach.CHAT else None,
         chat=scope.conversation_key.conversation,
@@ -267,16 +273,16 @@ def _confirm_fact(fact: planes_facts.Fact, draft: FactDraft, now: Instant) -> pl
     is_bounded = rules.may_bound(draft, fact, at=now)
     observed_at = rules.observation_time(draft, at=now)
     is_stale = fact.stale_at is not None and observed_at < fact.stale_at
-    ends_at = rules.end_of(draft, at=now)
-    if ends_at is not None and not fact.is_current and fact.valid_to is not None:
-        ends_at = min(ends_at, fact.valid_to)
+    valid_to = rules.end_of(draft, at=now)
+    if valid_to is not None and not fact.is_current and fact.valid_to is not None:
+        valid_to = min(valid_to, fact.valid_to)
     return fact.model_copy(
         update={
             "evidence_count": fact.evidence_count + 1,
             "confirmed_at": max(fact.confirmed_at, observed_at),
             "stale_at": fact.stale_at if is_stale else None,
             "valid_from": draft.valid_from if is_bounded and draft.valid_from is not None else fact.valid_from,
-            "valid_to": ends_at if is_bounded and ends_at is not None else fact.valid_to,
+            "valid_to": valid_to if is_bounded and valid_to is not None else fact.valid_to,
             "citations": planes_facts.newest_citations((*fact.citations, *draft.citations)),
         }
     )
@@ -318,7 +324,7 @@ class _SpaceBatch:
 
 
 async def plan_change(
-    ctx: OperationContext, scope: Scope, here: ConversationKey, request: FactChangeRequest, record: SpaceRecord, /
+    ctx: OperationContext, scope: Scope, home_key: ConversationKey, request: FactChangeRequest, record: SpaceRecord, /
 ) -> SettledChanges[FactChangeReport]:
     """Return the changes of a control call now. Raises NotFound, InvalidInput, PreconditionFailed."""
     memory = await must_find(ctx, scope, request.id)
@@ -331,7 +337,7 @@ async def plan_change(
         raise PreconditionFailed
     require_believed(memory.fact)
     now = ctx.clock.now()
-    change = change_fact(memory.fact, request, at=now, new_id=FactId(ctx.ids.new()), here=here)
+    fact_change = change_fact(memory.fact, request, at=now, new_id=FactId(ctx.ids.new()), here=home_key)
     slot = await read_slot(ctx.store, scope.space, record, key_of(memory.fact))
     documents = await documents_at(
         ctx.store, scope.space, (DocumentRef(planes_facts.FACTS, name) for name in slot.facts)
@@ -341,26 +347,26 @@ async def plan_change(
         space=scope.space,
         id=request.id,
         action=request.action,
-        outcome=ControlOutcome.CHANGED if change is not None else ControlOutcome.UNCHANGED,
-        reason=None if change is not None else STAYS[request.action],
+        outcome=ControlOutcome.CHANGED if fact_change is not None else ControlOutcome.UNCHANGED,
+        reason=None if fact_change is not None else STAYS[request.action],
         remaining=_remaining_versions(request, versions.values()),
-        changed=change is not None and not request.dry_run,
+        changed=fact_change is not None and not request.dry_run,
         dry_run=request.dry_run,
     )
-    if change is None:
+    if fact_change is None:
         return SettledChanges(report)
     changes = ChangeSet(record)
     batch = _SpaceBatch(ctx, scope, record, changes, slot, versions, now)
-    await _put_fact(batch, memory, change)
+    await _put_fact(batch, memory, fact_change)
     if request.action is FactAction.CHANGE_PRIVACY:
-        _tighten_privacy(batch, change.fact)
+        _tighten_privacy(batch, fact_change.fact)
     if request.action is FactAction.DELETE:
         await add_tombstones(ctx, scope.space, record, changes, (memory.fact,), at=now)
     event = event_of(ctx, AUDITED[request.action], at=now, reason=request.reason)
     await note_events(ctx, scope.space, record, changes, {memory.ref: (event,)})
     if request.dry_run:
         return SettledChanges(report)
-    new_id = change.successor.id if change.successor is not None else None
+    new_id = fact_change.successor.id if fact_change.successor is not None else None
     return SettledChanges(report.model_copy(update={"new_id": new_id}), changes)
 
 
@@ -372,93 +378,109 @@ def _remaining_versions(request: FactChangeRequest, versions: Iterable[tuple[Fac
 
 async def _put_fact(batch: _SpaceBatch, memory: FactMemory, change: FactChange) -> None:
     """Add the changed fact to a batch, and the version that replaces it."""
-    before = memory.fact
+    former_fact = memory.fact
     action = JournalAction.WRITE if change.successor is not None else JournalAction.OPERATOR
     action = JournalAction.DELETE if change.fact.state is planes_facts.FactState.DELETED else action
     batch.changes.put(memory.ref, change.fact, expects=memory.revision, action=action)
-    if change.fact.home != before.home:
-        await _change_slot(batch, before, change.fact)
+    if change.fact.home != former_fact.home:
+        await _change_slot(batch, former_fact, change.fact)
     if change.successor is None:
         return
-    new = change.successor
-    batch.changes.put(DocumentRef(planes_facts.FACTS, new.id), new, expects=0, action=JournalAction.WRITE)
-    place = batch.slot.facts.index(before.id) + 1 if before.id in batch.slot.facts else len(batch.slot.facts)
-    replace(batch.slot, facts=(*batch.slot.facts[:place], new.id, *batch.slot.facts[place:])).put(batch.changes)
+    successor = change.successor
+    batch.changes.put(DocumentRef(planes_facts.FACTS, successor.id), successor, expects=0, action=JournalAction.WRITE)
+    slot_position = (
+        batch.slot.facts.index(former_fact.id) + 1 if former_fact.id in batch.slot.facts else len(batch.slot.facts)
+    )
+    replace(batch.slot, facts=(*batch.slot.facts[:slot_position], successor.id, *batch.slot.facts[slot_position:])).put(
+        batch.changes
+    )
     plane = DerivedMemoryPlane.SHARED_FACT
     await link_sources(
-        batch.ctx, batch.scope.space, batch.record, batch.changes, [RestingMemory(plane, new.id, new.citations)]
+        batch.ctx,
+        batch.scope.space,
+        batch.record,
+        batch.changes,
+        [RestingMemory(plane, successor.id, successor.citations)],
     )
     await unlink_left(
         batch.ctx,
         batch.scope.space,
         batch.record,
         batch.changes,
-        RestingMemory(plane, before.id, before.citations),
+        RestingMemory(plane, former_fact.id, former_fact.citations),
         after=(),
     )
 
 
-async def _change_slot(batch: _SpaceBatch, before: Fact, after: Fact) -> None:
+async def _change_slot(batch: _SpaceBatch, former_fact: Fact, changed_fact: Fact) -> None:
     """Move a fact, and those that follow it, to the slot of its new reach. Raises InvalidInput if that is taken."""
-    moved = {after.id: after}
-    for ref, (version, revision) in _following_versions(batch, before):
+    moved_facts = {changed_fact.id: changed_fact}
+    for ref, (version, revision) in _following_versions(batch, former_fact):
         if version.is_believed:
-            moved[version.id] = version.model_copy(
-                update={"reach": after.reach, "channel": after.channel, "chat": after.chat}
+            moved_facts[version.id] = version.model_copy(
+                update={"reach": changed_fact.reach, "channel": changed_fact.channel, "chat": changed_fact.chat}
             )
-            batch.changes.put(ref, moved[version.id], expects=revision, action=JournalAction.OPERATOR)
-    replace(batch.slot, facts=tuple(name for name in batch.slot.facts if name not in moved)).put(batch.changes)
+            batch.changes.put(ref, moved_facts[version.id], expects=revision, action=JournalAction.OPERATOR)
+    replace(batch.slot, facts=tuple(name for name in batch.slot.facts if name not in moved_facts)).put(batch.changes)
     store, space = batch.ctx.store, batch.scope.space
-    slot = await read_slot(store, space, batch.record, key_of(after))
+    slot = await read_slot(store, space, batch.record, key_of(changed_fact))
     refs = [DocumentRef(planes_facts.FACTS, name) for name in slot.facts]
-    there = tuple((await values_at(store, space, refs, Fact)).values())
-    if replaceable_versions(there, at=batch.now):
+    present_facts = tuple((await values_at(store, space, refs, Fact)).values())
+    if replaceable_versions(present_facts, at=batch.now):
         raise InvalidInput(field="reach", problem="has a current fact on this topic: change or forget that first")
-    replace(slot, facts=(*slot.facts, *moved)).put(batch.changes)
+    replace(slot, facts=(*slot.facts, *moved_facts)).put(batch.changes)
 
 
 def _following_versions(batch: _SpaceBatch, fact: Fact) -> list[tuple[DocumentRef, tuple[Fact, int]]]:
     """Return the versions after a fact in its slot."""
-    places = list(batch.versions)
-    here = DocumentRef(planes_facts.FACTS, fact.id)
-    return [(ref, batch.versions[ref]) for ref in places[places.index(here) + 1 :]] if here in places else []
+    ordered_refs = list(batch.versions)
+    own_ref = DocumentRef(planes_facts.FACTS, fact.id)
+    return (
+        [(ref, batch.versions[ref]) for ref in ordered_refs[ordered_refs.index(own_ref) + 1 :]]
+        if own_ref in ordered_refs
+        else []
+    )
 
 
 def _tighten_privacy(batch: _SpaceBatch, fact: Fact) -> None:
     """Make the other versions of a fact at least as private; for one that has ended, only the earlier ones."""
-    later = {ref for ref, _ in _following_versions(batch, fact)} if is_past(fact, at=batch.now) else set[DocumentRef]()
+    later_refs = (
+        {ref for ref, _ in _following_versions(batch, fact)} if is_past(fact, at=batch.now) else set[DocumentRef]()
+    )
     for ref, (version, revision) in batch.versions.items():
-        stricter = tighten_privacy(version, fact.privacy) if version.id != fact.id and ref not in later else None
-        if stricter is not None:
-            batch.changes.put(ref, stricter, expects=revision, action=JournalAction.OPERATOR)
+        stricter_fact = (
+            tighten_privacy(version, fact.privacy) if version.id != fact.id and ref not in later_refs else None
+        )
+        if stricter_fact is not None:
+            batch.changes.put(ref, stricter_fact, expects=revision, action=JournalAction.OPERATOR)
 
 
 async def uses_of(ctx: OperationContext, space: SpaceId, facts: Iterable[FactId], /) -> dict[FactId, Instant]:
     """Return when each of up to a page of facts was last shown, if known."""
     fact_ids = list(facts)
-    uses = await values_at(ctx.store, space, [DocumentRef(FACT_USES, fact) for fact in fact_ids], FactUse)
-    stored_uses = {FactId(ref.key): use.last_used_at for ref, use in uses.items()}
+    uses_by_ref = await values_at(ctx.store, space, [DocumentRef(FACT_USES, fact) for fact in fact_ids], FactUse)
+    stored_uses = {FactId(ref.key): use.last_used_at for ref, use in uses_by_ref.items()}
     return stored_uses | {fact: at for fact, at in ctx.fact_uses.of(space).items() if fact in fact_ids}
 
 
 async def keep_uses(ctx: OperationContext, space: SpaceId, /) -> None:
     """Store the remembered uses of a space. Nothing fails because of it: a failure is retried later."""
-    pending = dict(list(ctx.fact_uses.of(space).items())[-limits.SCAN_MAX :])
+    pending_uses = dict(list(ctx.fact_uses.of(space).items())[-limits.SCAN_MAX :])
     try:
-        if not pending or await ctx.spaces.find(space) is None:
+        if not pending_uses or await ctx.spaces.find(space) is None:
             return
-        await settle_changes(ctx, space, partial(_plan_pending, ctx, space, pending))
+        await settle_changes(ctx, space, partial(_plan_pending, ctx, space, pending_uses))
     except (Conflict, StoreError):
         return
-    ctx.fact_uses.drop(space, pending)
+    ctx.fact_uses.drop(space, pending_uses)
 
 
 async def keep_all_uses(ctx: OperationContext, /, *, within_s: float) -> None:
     """Store the remembered uses of each space before the runtime ends; after that time, of no further one."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + within_s
+    event_loop = asyncio.get_running_loop()
+    deadline = event_loop.time() + within_s
     for space in ctx.fact_uses.spaces():
-        if loop.time() > end:
+        if event_loop.time() > deadline:
             return
         # A space that its user is closing keeps what was stored before.
         with calling_as(SERVER), suppress(SealError):
@@ -466,19 +488,19 @@ async def keep_all_uses(ctx: OperationContext, /, *, within_s: float) -> None:
 
 
 async def _plan_pending(
-    ctx: OperationContext, space: SpaceId, pending: dict[FactId, Instant], record: SpaceRecord
+    ctx: OperationContext, space: SpaceId, pending_uses: dict[FactId, Instant], record: SpaceRecord
 ) -> SettledChanges[None]:
-    facts = await ctx.store.get(space, [DocumentRef(planes_facts.FACTS, fact) for fact in pending])
-    use_documents = await ctx.store.get(space, [DocumentRef(FACT_USES, fact) for fact in pending])
+    facts = await ctx.store.get(space, [DocumentRef(planes_facts.FACTS, fact) for fact in pending_uses])
+    use_documents = await ctx.store.get(space, [DocumentRef(FACT_USES, fact) for fact in pending_uses])
     changes = ChangeSet(record)
-    for (fact, at), stored, document in zip(pending.items(), facts, use_documents, strict=True):
-        if stored is None:
+    for (fact, at), fact_document, use_document in zip(pending_uses.items(), facts, use_documents, strict=True):
+        if fact_document is None:
             continue
-        before = FactUse.from_bytes(document.body) if document is not None else None
-        if before is not None and at - before.last_used_at < TOUCH_MS:
+        former_use = FactUse.from_bytes(use_document.body) if use_document is not None else None
+        if former_use is not None and at - former_use.last_used_at < TOUCH_MS:
             continue
-        fact_use = FactUse(last_used_at=at, uses=(before.uses if before is not None else 0) + 1)
-        revision = document.revision if document is not None else 0
+        fact_use = FactUse(last_used_at=at, uses=(former_use.uses if former_use is not None else 0) + 1)
+        revision = use_document.revision if use_document is not None else 0
         # One entry in the journal is for all of them.
         action = None if changes else JournalAction.MAINTENANCE
         changes.put(DocumentRef(FACT_USES, fact), fact_use, expects=revision, action=action)

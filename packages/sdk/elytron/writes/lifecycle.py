@@ -71,15 +71,15 @@ async def turn_lives(
     """
     conversation = await meant_conversation(ctx, scope)
     record = await ctx.spaces.find(scope.space)
-    touched = _TouchedTurns()
+    touched_turns = _TouchedTurns()
     if record is not None and conversation.is_trusted:
         tag = record.conversation_tag(conversation.key)
         async for refs in _turn_pages(ctx, scope, record, conversation.key, request):
-            await _turn_page(ctx, scope, refs, request, touched)
-        if touched.emptied:
-            await _remove_emptied(ctx, scope, touched)
-        await _find_derived(ctx, scope, tag, touched)
-    return _lifecycle_report(ctx, scope, conversation, request, touched)
+            await _turn_page(ctx, scope, refs, request, touched_turns)
+        if touched_turns.emptied:
+            await _remove_emptied(ctx, scope, touched_turns)
+        await _find_derived(ctx, scope, tag, touched_turns)
+    return _lifecycle_report(ctx, scope, conversation, request, touched_turns)
 
 
 async def _turn_pages(
@@ -92,25 +92,25 @@ async def _turn_pages(
     """Yield the refs of the turns that `request` selects, in order; ids of other conversations select none."""
     tag = record.conversation_tag(key)
     if request.turn_ids:
-        own = {turn for turn in request.turn_ids if transcript.is_turn_of(turn, tag)}
-        names = [DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, turn)) for turn in request.turn_ids]
-        name_documents = await ctx.store.get(scope.space, names)
+        own_ids = {turn for turn in request.turn_ids if transcript.is_turn_of(turn, tag)}
+        name_refs = [DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, turn)) for turn in request.turn_ids]
+        name_documents = await ctx.store.get(scope.space, name_refs)
         named_turns = {
             transcript.TurnName.from_bytes(document.body).turn for document in name_documents if document is not None
         }
-        stored = await documents_at(
-            ctx.store, scope.space, [DocumentRef(transcript.TURNS, turn) for turn in own | named_turns]
+        stored_turns = await documents_at(
+            ctx.store, scope.space, [DocumentRef(transcript.TURNS, turn) for turn in own_ids | named_turns]
         )
-        messages = [message for document in stored.values() for message in parts_of(document)]
+        messages = [message for document in stored_turns.values() for message in parts_of(document)]
         # A masked or deleted text is removed in all its versions.
         versions = await message_versions(ctx, scope, messages)
         turn_keys = sorted({message.ref.key for family in versions.values() for message in family})
         for start in range(0, len(turn_keys), PAGE):
             yield [DocumentRef(transcript.TURNS, turn) for turn in turn_keys[start : start + PAGE]]
         return
-    after = ""
-    while page := await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=PAGE):
-        after = page[-1].ref.key
+    last_key = ""
+    while page := await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=last_key, limit=PAGE):
+        last_key = page[-1].ref.key
         yield [document.ref for document in page]
 
 
@@ -119,39 +119,39 @@ async def _turn_page(
     scope: Scope,
     refs: list[DocumentRef],
     request: MemoryTranscriptLifecycleRequest,
-    touched: _TouchedTurns,
+    touched_turns: _TouchedTurns,
 ) -> None:
-    """Change the turns at `refs` as one batch, with who requested it and why, and add them to `touched`."""
+    """Change the turns at `refs` as one batch, with who requested it and why, and add them to `touched_turns`."""
     transition = request.transition
 
     async def plan(record: SpaceRecord) -> SettledChanges[list[tuple[TurnId, transcript.Turn]]]:
         changes = ChangeSet(record)
-        affected: list[tuple[TurnId, transcript.Turn]] = []
+        affected_turns: list[tuple[TurnId, transcript.Turn]] = []
         documents = (await documents_at(ctx.store, scope.space, refs)).values()
         turns = {document.ref: transcript.Turn.from_bytes(document.body) for document in documents}
         if transition is Transition.DELETE_RAW:
-            touched.emptied |= {TurnId(ref.key) for ref in turns}
-            marks = await erasure_marks(ctx, scope.space, record, messages_of(turns.values()))
-            for ref, (mark, revision) in marks.items():
-                changes.put(ref, mark, expects=revision, action=None)
+            touched_turns.emptied |= {TurnId(ref.key) for ref in turns}
+            erasure_marks_by_ref = await erasure_marks(ctx, scope.space, record, messages_of(turns.values()))
+            for ref, (erased_import, revision) in erasure_marks_by_ref.items():
+                changes.put(ref, erased_import, expects=revision, action=None)
         for document in documents:
             turn = turns[document.ref]
-            after = apply_transition(turn, transition)
-            if after != turn:
-                changes.put(document.ref, after, expects=document.revision, action=JournalAction.LIFECYCLE)
-            if after != turn or transition is Transition.REVIEW:
-                affected.append((TurnId(document.ref.key), after))
-        if transition is Transition.RESTORE and affected:
-            turn_id, turn = affected[0]
+            changed_turn = apply_transition(turn, transition)
+            if changed_turn != turn:
+                changes.put(document.ref, changed_turn, expects=document.revision, action=JournalAction.LIFECYCLE)
+            if changed_turn != turn or transition is Transition.REVIEW:
+                affected_turns.append((TurnId(document.ref.key), changed_turn))
+        if transition is Transition.RESTORE and affected_turns:
+            turn_id, turn = affected_turns[0]
             await _note_anew(ctx, scope, changes, transcript.tag_of(turn_id), turn.sequence)
         if changes:
             await note_events(ctx, scope.space, record, changes, _audit_events(ctx, request, changes))
-        return SettledChanges(affected, changes)
+        return SettledChanges(affected_turns, changes)
 
-    affected, sequence = await settle_changes(ctx, scope.space, plan, takes_back=True)
-    touched.turns += affected
+    affected_turns, sequence = await settle_changes(ctx, scope.space, plan, takes_back=True)
+    touched_turns.turns += affected_turns
     if sequence:
-        touched.changed, touched.sequence = True, sequence
+        touched_turns.changed, touched_turns.sequence = True, sequence
 
 
 def _audit_events(
@@ -175,31 +175,33 @@ async def _note_anew(
     ref = DocumentRef(jobs.MAINTAINED, tag)
     progress, revision = await value_at(ctx.store, scope.space, ref, jobs.MaintainedTurns)
     if progress is not None and progress.noted >= sequence:
-        after = progress.model_copy(update={"noted": sequence - 1})
-        changes.put(ref, after, expects=revision, action=JournalAction.MAINTENANCE)
+        changed_progress = progress.model_copy(update={"noted": sequence - 1})
+        changes.put(ref, changed_progress, expects=revision, action=JournalAction.MAINTENANCE)
 
 
-async def _remove_emptied(ctx: OperationContext, scope: Scope, touched: _TouchedTurns) -> None:
+async def _remove_emptied(ctx: OperationContext, scope: Scope, touched_turns: _TouchedTurns) -> None:
     """Remove the remains of emptied turns: replaced bodies, attributes deleted with the text, the index checkpoint."""
-    beside = [f"{turn}." for turn in touched.emptied]
+    turn_prefixes = [f"{turn}." for turn in touched_turns.emptied]
     refs = [
         document.ref
-        for document in await documents_under(ctx.store, scope.space, TURN_ATTRIBUTES, beside)
+        for document in await documents_under(ctx.store, scope.space, TURN_ATTRIBUTES, turn_prefixes)
         if TurnAttribute.from_bytes(document.body).policy is AttributePolicy.FOLLOW_TRANSCRIPT
     ]
-    erasure = ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(refs), blobs=(CHECKPOINT,))
-    touched.sequence = (await ctx.store.erase(erasure)).sequence
+    erasure_target = ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(refs), blobs=(CHECKPOINT,))
+    touched_turns.sequence = (await ctx.store.erase(erasure_target)).sequence
     await ctx.folds.settle_erasure(scope.space)
 
 
-async def _find_derived(ctx: OperationContext, scope: Scope, tag: ConversationTag, touched: _TouchedTurns) -> None:
-    affected = {turn_id for turn_id, _ in touched.turns}
-    if not affected:
+async def _find_derived(
+    ctx: OperationContext, scope: Scope, tag: ConversationTag, touched_turns: _TouchedTurns
+) -> None:
+    affected_ids = {turn_id for turn_id, _ in touched_turns.turns}
+    if not affected_ids:
         return
     for document in await documents_under(ctx.store, scope.space, DERIVED_REFS, (f"{tag}.",)):
-        if TurnId(document.ref.key.rpartition(".")[0]) in affected:
+        if TurnId(document.ref.key.rpartition(".")[0]) in affected_ids:
             ref = DerivedMemoryRef.read(document.body, space=scope.space)
-            touched.derived.append(DerivedMemoryLink.of(ref))
+            touched_turns.derived.append(DerivedMemoryLink.of(ref))
 
 
 def _lifecycle_report(
@@ -207,38 +209,38 @@ def _lifecycle_report(
     scope: Scope,
     conversation: MeantConversation,
     request: MemoryTranscriptLifecycleRequest,
-    touched: _TouchedTurns,
+    touched_turns: _TouchedTurns,
 ) -> MemoryTranscriptLifecycleReport:
-    budget = ctx.profile.budget.transcript
+    transcript_budget = ctx.profile.budget.transcript
     clipper = ReportClipper()
     refs: list[HostOpaqueRef] = []
     redactions: list[TranscriptRedactionReportItem] = []
-    for turn_id, turn in touched.turns:
-        visible_refs, items = cut_refs(turn_id, turn, view=request.view, budget=budget)
+    for turn_id, turn in touched_turns.turns:
+        visible_refs, redaction_items = cut_refs(turn_id, turn, view=request.view, budget=transcript_budget)
         refs += visible_refs
-        redactions += items
-    messages = [message_id for turn_id, turn in touched.turns for message_id in _message_ids(turn_id, turn)]
-    listed = clipper.limit("turns", [turn_id for turn_id, _ in touched.turns], limits.PAGE_MAX)
+        redactions += redaction_items
+    message_ids = [message_id for turn_id, turn in touched_turns.turns for message_id in _message_ids(turn_id, turn)]
+    listed_ids = clipper.limit("turns", [turn_id for turn_id, _ in touched_turns.turns], limits.PAGE_MAX)
     return MemoryTranscriptLifecycleReport(
         space=scope.space,
         channel=conversation.key.channel,
         conversation=conversation.key.conversation,
         transition=request.transition,
         alias=conversation.trust,
-        affected_turns=len(touched.turns),
-        affected_turn_ids=listed,
-        affected_message_ids=clipper.limit("messages", messages, limits.PAGE_MAX),
+        affected_turns=len(touched_turns.turns),
+        affected_turn_ids=listed_ids,
+        affected_message_ids=clipper.limit("messages", message_ids, limits.PAGE_MAX),
         affected_host_refs=clipper.limit("host_refs", refs, limits.PAGE_MAX),
         redacted_host_refs=sum(1 for item in redactions if item.reason is not TranscriptRedactionReason.HOST_REF_LABEL),
-        host_ref_redactions=clipper.profile("redactions", redactions, budget.redaction_items),
-        derived_memory_refs=clipper.profile("derived_refs", touched.derived, budget.derived_refs),
+        host_ref_redactions=clipper.profile("redactions", redactions, transcript_budget.redaction_items),
+        derived_memory_refs=clipper.profile("derived_refs", touched_turns.derived, transcript_budget.derived_refs),
         profile_budget_applied=clipper.is_by_profile
         or any(item.reason is TranscriptRedactionReason.PROFILE_BUDGET for item in redactions),
         clipped=tuple(clipper.clips),
-        changed=touched.changed,
+        changed=touched_turns.changed,
         reason=request.reason,
         requested_by=request.requested_by,
-        sequence=touched.sequence,
+        sequence=touched_turns.sequence,
     )
 
 

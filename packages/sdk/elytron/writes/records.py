@@ -65,10 +65,10 @@ async def records_below(
     if space_record is None:
         return
     # Keys begin with a tag of the namespace's first part, so others are not read.
-    begin = space_record.namespace_key(prefix) if prefix else ""
+    key_prefix = space_record.namespace_key(prefix) if prefix else ""
     if not is_exact:
-        begin = begin.partition(".")[0] + "." if prefix else ""
-    async for document in store.scan_documents(ctx.store, space, collection, prefix=begin):
+        key_prefix = key_prefix.partition(".")[0] + "." if prefix else ""
+    async for document in store.scan_documents(ctx.store, space, collection, prefix=key_prefix):
         record = Record.from_bytes(document.body)
         if record.namespace[: len(prefix)] == prefix:
             yield document, record
@@ -101,17 +101,17 @@ async def put_records(
     if any(each.ttl_s is not None for each in requests) and (ctx.profile.is_esp or not ctx.store.capabilities.ttl):
         raise Unsupported("this store or profile does not support a time to live: leave ttl_s out")
 
-    names = [(request.namespace, request.key) for request in requests]
+    record_names = [(request.namespace, request.key) for request in requests]
 
     async def plan(space: SpaceRecord) -> SettledChanges[RecordCommit]:
         changes = ChangeSet(space)
-        there = await documents_of_names(ctx, scope.space, space, names, collection=collection)
-        committed = plan_records(there, requests, changes, at=ctx.clock.now(), has_history=has_history)
-        committed = committed.model_copy(update={"changed": committed.changed and not dry_run})
-        return SettledChanges(committed, None if dry_run else changes)
+        stored_documents = await documents_of_names(ctx, scope.space, space, record_names, collection=collection)
+        record_commit = plan_records(stored_documents, requests, changes, at=ctx.clock.now(), has_history=has_history)
+        record_commit = record_commit.model_copy(update={"changed": record_commit.changed and not dry_run})
+        return SettledChanges(record_commit, None if dry_run else changes)
 
-    committed, sequence = await settle_changes(ctx, scope.space, plan)
-    return committed.model_copy(update={"sequence": sequence})
+    record_commit, sequence = await settle_changes(ctx, scope.space, plan)
+    return record_commit.model_copy(update={"sequence": sequence})
 
 
 NamedDocuments = Mapping[tuple[tuple[str, ...], str], tuple[DocumentRef, Document | None]]
@@ -129,12 +129,12 @@ async def documents_of_names(
 ) -> NamedDocuments:
     """Return the records of these names, and the ref of each."""
     refs = {name: record_ref(record, *name, collection=collection) for name in names}
-    there = await documents_at(ctx.store, space, refs.values())
-    return {name: (ref, there.get(ref)) for name, ref in refs.items()}
+    stored_documents = await documents_at(ctx.store, space, refs.values())
+    return {name: (ref, stored_documents.get(ref)) for name, ref in refs.items()}
 
 
 def plan_records(
-    there: NamedDocuments,
+    documents_by_name: NamedDocuments,
     requests: Sequence[RecordPutRequest],
     changes: ChangeSet,
     /,
@@ -146,11 +146,11 @@ def plan_records(
     refs: list[DocumentRef] = []
     records: list[Record] = []
     for request in requests:
-        ref, document = there[request.namespace, request.key]
-        current = Record.from_bytes(document.body) if document is not None else None
+        ref, document = documents_by_name[request.namespace, request.key]
+        current_record = Record.from_bytes(document.body) if document is not None else None
         revision = document.revision if document is not None else 0
-        require_version(current, request.expected_version, at)
-        new = new_record(
+        require_version(current_record, request.expected_version, at)
+        next_record = new_record(
             namespace=request.namespace,
             key=request.key,
             value=request.value,
@@ -159,8 +159,8 @@ def plan_records(
             expires_at=Instant(at + request.ttl_s * 1000) if request.ttl_s is not None else None,
             at=at,
         )
-        record = put_record(current, new, has_history=has_history)
-        if record is not current:
+        record = put_record(current_record, next_record, has_history=has_history)
+        if record is not current_record:
             changes.put(ref, record, expects=revision, action=JournalAction.WRITE)
         elif request.expected_version is not None:
             changes.require(ref, revision=revision)
@@ -169,8 +169,8 @@ def plan_records(
     return RecordCommit(refs=tuple(refs), records=tuple(records), changed=bool(changes))
 
 
-def require_version(record: Record | None, expected: int | None, now: Instant, /) -> None:
+def require_version(record: Record | None, expected_version: int | None, now: Instant, /) -> None:
     """Raise PreconditionFailed unless the record has the expected version; 0 expects none."""
     version = record.version if record is not None and record.is_alive(now) else 0
-    if expected is not None and expected != version:
+    if expected_version is not None and expected_version != version:
         raise PreconditionFailed

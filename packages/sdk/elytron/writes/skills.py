@@ -85,8 +85,8 @@ class SkillRepository:
         """
         if self._looks is None:
             self._looks = SkillLooks()
-            for other in self:
-                _look_at(self._looks, other)
+            for other_skill in self:
+                _look_at(self._looks, other_skill)
         return [self.must_get(name) for name in sorted(self._looks.twins(skill))]
 
     def digest(self, skill: Skill, /) -> str:
@@ -131,11 +131,11 @@ async def plan_skills(
     ctx: OperationContext, scope: Scope, write: ProcedureSource, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Judge each procedure; a known name gets a revision, a duplicate is merged."""
-    names = [skills.full_name(item.name) for item in write.writes]
-    repository = await read_all_skills(ctx, scope.space, record, names=names)
+    skill_names = [skills.full_name(item.name) for item in write.writes]
+    repository = await read_all_skills(ctx, scope.space, record, names=skill_names)
     now = ctx.clock.now()
     decisions = tuple(_admit_skill(repository, record, write, item, now) for item in write.writes)
-    return PlannedWrite(repository.changes, decisions, DocumentRef(skills.SKILLS, record.skill_tag(names[0])))
+    return PlannedWrite(repository.changes, decisions, DocumentRef(skills.SKILLS, record.skill_tag(skill_names[0])))
 
 
 def _admit_skill(
@@ -145,37 +145,41 @@ def _admit_skill(
     judgement = rules.judge_skill(item)
     if judgement.verdict is not AdmissionVerdict.ACCEPT:
         return _skill_decision(name, None, judgement.outcome, judgement.reason, verdict=judgement.verdict)
-    current = repository.get(name)
+    stored_skill = repository.get(name)
     observed_at = order_time(item.observed_at, recorded_at=now)
-    if current is not None and observed_at < order_time(current.observed_at, recorded_at=current.updated_at, now=now):
-        return _skill_decision(name, current.name, WriteOutcome.SKIPPED, OLDER)
-    skill = _next_skill(record, write, item, current, now)
-    if current is not None and current.is_recallable and current.content == skill.content:
-        return _confirm_skill(repository, name, current, skill)
+    if stored_skill is not None and observed_at < order_time(
+        stored_skill.observed_at, recorded_at=stored_skill.updated_at, now=now
+    ):
+        return _skill_decision(name, stored_skill.name, WriteOutcome.SKIPPED, OLDER)
+    skill = _next_skill(record, write, item, stored_skill, now)
+    if stored_skill is not None and stored_skill.is_recallable and stored_skill.content == skill.content:
+        return _confirm_skill(repository, name, stored_skill, skill)
     twins = repository.twins(skill)
-    newer = next((twin for twin in twins if twin.ordered_at > skill.ordered_at), None)
-    if newer is not None and current is None:
-        confirmed = _confirm_skill(repository, name, newer, skill)
-        return confirmed.model_copy(update={"reason": f"the same as {newer.name}, which was observed later"})
-    if current is not None:
-        skill = revise_skill(current, skill, digest=repository.digest(current))
+    newer_twin = next((twin for twin in twins if twin.ordered_at > skill.ordered_at), None)
+    if newer_twin is not None and stored_skill is None:
+        confirmation = _confirm_skill(repository, name, newer_twin, skill)
+        return confirmation.model_copy(update={"reason": f"the same as {newer_twin.name}, which was observed later"})
+    if stored_skill is not None:
+        skill = revise_skill(stored_skill, skill, digest=repository.digest(stored_skill))
     reason = judgement.reason
-    for twin in twins if newer is None else ():
+    for twin in twins if newer_twin is None else ():
         skill = merge_skills(skill, twin, digest=repository.digest(twin))
         repository.put(retire_skill(twin, by=name), JournalAction.MERGE)
         reason = f"it supersedes {', '.join(one.name for one in twins)}, which says the same thing"
     if reason and not skill.enabled:
         reason += "; it is disabled, as the replaced one was"
     repository.put(skill, JournalAction.WRITE)
-    return _skill_decision(name, name, WriteOutcome.STORED if current is None else WriteOutcome.UPDATED, reason)
+    return _skill_decision(name, name, WriteOutcome.STORED if stored_skill is None else WriteOutcome.UPDATED, reason)
 
 
-def _confirm_skill(repository: SkillRepository, name: str, current: skills.Skill, skill: skills.Skill) -> WriteDecision:
-    """Record that `current` was observed again: its citations grow, nothing else changes."""
-    citations = join_unique(current.citations, skill.citations, most=limits.CITATIONS)
-    if citations != current.citations:
-        repository.put(current.model_copy(update={"citations": citations}), JournalAction.MERGE)
-    return _skill_decision(name, current.name, WriteOutcome.CONFIRMED, "")
+def _confirm_skill(
+    repository: SkillRepository, name: str, stored_skill: skills.Skill, skill: skills.Skill
+) -> WriteDecision:
+    """Record that `stored_skill` was observed again: its citations grow, nothing else changes."""
+    citations = join_unique(stored_skill.citations, skill.citations, most=limits.CITATIONS)
+    if citations != stored_skill.citations:
+        repository.put(stored_skill.model_copy(update={"citations": citations}), JournalAction.MERGE)
+    return _skill_decision(name, stored_skill.name, WriteOutcome.CONFIRMED, "")
 
 
 def _skill_decision(
@@ -195,7 +199,7 @@ def _next_skill(
     record: SpaceRecord,
     write: ProcedureSource,
     item: RuntimeSkillWrite,
-    current: skills.Skill | None,
+    stored_skill: skills.Skill | None,
     now: Instant,
 ) -> skills.Skill:
     name = skills.full_name(item.name)
@@ -212,7 +216,7 @@ def _next_skill(
         observed_at=item.observed_at if item.observed_at is not None else now,
         recorded_at=now,
         updated_at=now,
-        enabled=current.enabled if current is not None else True,
+        enabled=stored_skill.enabled if stored_skill is not None else True,
     )
 
 
@@ -230,14 +234,14 @@ async def record_reuse(
         repository = await read_skills(ctx, scope.space, record, unique_names)
         all_skills = tuple(skill for skill in repository)
         for skill in all_skills:
-            learned = with_outcome(skill, outcome, at=ctx.clock.now(), note=note)
-            repository.put(learned, JournalAction.MAINTENANCE)
-        recorded = tuple(skill.name for skill in all_skills)
+            updated_skill = with_outcome(skill, outcome, at=ctx.clock.now(), note=note)
+            repository.put(updated_skill, JournalAction.MAINTENANCE)
+        recorded_names = tuple(skill.name for skill in all_skills)
         report = RuntimeSkillReuseReport(
             space=scope.space,
             changed=bool(all_skills),
-            recorded=recorded,
-            unknown=tuple(name for name in unique_names if name not in recorded),
+            recorded=recorded_names,
+            unknown=tuple(name for name in unique_names if name not in recorded_names),
         )
         return SettledChanges(report, repository.changes)
 
@@ -262,7 +266,7 @@ async def _touch_skills(
     repository = await read_skills(ctx, scope.space, record, names)
     now = ctx.clock.now()
     for skill in tuple(repository):
-        updated_skill = touch_skill(skill, at=now)
-        if updated_skill is not skill:
-            repository.put(updated_skill, JournalAction.MAINTENANCE)
+        touched_skill = touch_skill(skill, at=now)
+        if touched_skill is not skill:
+            repository.put(touched_skill, JournalAction.MAINTENANCE)
     return SettledChanges(None, repository.changes)

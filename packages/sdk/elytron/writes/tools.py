@@ -22,17 +22,17 @@ async def plan_tool_feedback(
     feedback = write.feedback
     registry_ref = DocumentRef(REGISTRIES, record.registry_tag(feedback.registry_ref.registry_id))
     experience_ref = _experience_ref(record, feedback)
-    registry, experience_document = await ctx.store.get(scope.space, (registry_ref, experience_ref))
+    registry_document, experience_document = await ctx.store.get(scope.space, (registry_ref, experience_ref))
     judgement = judge_feedback(
         feedback,
-        StoredRegistry.from_bytes(registry.body).snapshot if registry is not None else None,
+        StoredRegistry.from_bytes(registry_document.body).snapshot if registry_document is not None else None,
         ToolExperience.from_bytes(experience_document.body) if experience_document is not None else None,
         at=ctx.clock.now(),
     )
     changes = ChangeSet(record)
     if judgement.experience is not None:
-        expects = experience_document.revision if experience_document is not None else 0
-        changes.put(experience_ref, judgement.experience, expects=expects, action=JournalAction.WRITE)
+        stored_revision = experience_document.revision if experience_document is not None else 0
+        changes.put(experience_ref, judgement.experience, expects=stored_revision, action=JournalAction.WRITE)
     verdict, outcome = _tool_outcome(judgement.decision, is_known=experience_document is not None)
     decision = WriteDecision(
         plane=RecallPlane.TOOL_EXPERIENCE,
@@ -47,11 +47,13 @@ async def plan_tool_feedback(
 
 def _experience_ref(record: SpaceRecord, feedback: AgentToolUsageFeedback) -> DocumentRef:
     """Return the reference of the experience of the tool, schema and task that was first observed."""
-    registry = feedback.registry_ref.registry_id
+    registry_id = feedback.registry_ref.registry_id
     if not feedback.observations:
-        return DocumentRef(EXPERIENCES, record.experience_key(registry, "", "", ""))
-    first = feedback.observations[0]
-    key = record.experience_key(registry, first.tool_id, first.schema_fingerprint, first.task_signature)
+        return DocumentRef(EXPERIENCES, record.experience_key(registry_id, "", "", ""))
+    first_observation = feedback.observations[0]
+    key = record.experience_key(
+        registry_id, first_observation.tool_id, first_observation.schema_fingerprint, first_observation.task_signature
+    )
     return DocumentRef(EXPERIENCES, key)
 
 

@@ -110,25 +110,27 @@ async def plan_turns(
     """
     key = scope.conversation_key
     tag = record.conversation_tag(key)
-    names = _host_names(record, key, write)
-    there = await _known_names(ctx, scope, names)
-    turn_names = {host_id: one.value for host_id, one in there.items()}
-    imported = await read_changes(ctx, scope, write, record, there) if rules.replaces else ImportedChanges()
-    retried = await _retried_turns(ctx, scope, record, write, there)
-    alias = await read_alias(ctx, scope, record)
-    head, revision, line, requires = await ctx.heads.of(scope.space, tag, key)
+    name_refs = _host_names(record, key, write)
+    known_names = await _known_names(ctx, scope, name_refs)
+    turn_names = {host_id: one.value for host_id, one in known_names.items()}
+    import_changes = await read_changes(ctx, scope, write, record, known_names) if rules.replaces else ImportedChanges()
+    retried_turns = await _retried_turns(ctx, scope, record, write, known_names)
+    chat_alias = await read_alias(ctx, scope, record)
+    head, revision, head_line, requires = await ctx.heads.of(scope.space, tag, key)
     # No waiting from here on: what is planned on this head goes to the store before another writer plans.
-    plan = _TurnPlan(scope, write, rules, record, tag, names, turn_names, imported, retried, head, ctx.clock.now())
+    plan = _TurnPlan(
+        scope, write, rules, record, tag, name_refs, turn_names, import_changes, retried_turns, head, ctx.clock.now()
+    )
     decisions = tuple([plan.decide(draft) for draft in write.turns])
-    about, changes = DocumentRef(transcript.CONVERSATIONS, tag), plan.changes
+    head_ref, changes = DocumentRef(transcript.CONVERSATIONS, tag), plan.changes
     if not plan.stored:
-        return PlannedWrite(_with_head(changes, about, plan.head, revision), decisions, about, requires)
-    grown = transcript.append_turns(plan.head, plan.stored)
-    changes.put(about, grown, expects=revision, action=None)
-    if alias is not None:
-        put_alias(changes, record, *alias)
+        return PlannedWrite(_with_head(changes, head_ref, plan.head, revision), decisions, head_ref, requires)
+    grown_head = transcript.append_turns(plan.head, plan.stored)
+    changes.put(head_ref, grown_head, expects=revision, action=None)
+    if chat_alias is not None:
+        put_alias(changes, record, *chat_alias)
     return PlannedWrite(
-        changes, decisions, about, requires, GrownHead(tag, grown, revision + 1, head.next_sequence, line)
+        changes, decisions, head_ref, requires, GrownHead(tag, grown_head, revision + 1, head.next_sequence, head_line)
     )
 
 
@@ -161,15 +163,15 @@ class _TurnPlan:
         if reason := _no_evidence(draft, messages) or self.imported.refused.get(host_id, ""):
             return _turn_decision(WriteOutcome.SKIPPED, None, draft, reason, AdmissionVerdict.REJECT)
         digest = self.record.digest(draft.to_bytes()) if draft.host_id is not None else ""
-        earlier = self.imported.replaced.pop(host_id, None)
-        name = self.turn_names.get(host_id) if earlier is None else None
-        if name is None:
-            return self._store(draft, messages, digest, earlier)
-        if (retry := self.retried.get(host_id)) is None or name.digest == digest:
-            return _known_turn(name, digest, draft, self.rules.changed)
-        turn = _complete_turn(self.changes, self.record, draft, retry, digest)
+        replaced_turn = self.imported.replaced.pop(host_id, None)
+        turn_name = self.turn_names.get(host_id) if replaced_turn is None else None
+        if turn_name is None:
+            return self._store(draft, messages, digest, replaced_turn)
+        if (retried_turn := self.retried.get(host_id)) is None or turn_name.digest == digest:
+            return _known_turn(turn_name, digest, draft, self.rules.changed)
+        turn = _complete_turn(self.changes, self.record, draft, retried_turn, digest)
         self.head = transcript.note_turns(self.head, [turn])
-        return _turn_decision(WriteOutcome.UPDATED, name.turn, draft)
+        return _turn_decision(WriteOutcome.UPDATED, turn_name.turn, draft)
 
     def _store(
         self, draft: TurnDraft, messages: tuple[transcript.Message, ...], digest: str, earlier: ReplacedTurn | None
@@ -238,7 +240,7 @@ class TurnCompanion(Protocol):
     def changes(
         self,
         record: SpaceRecord,
-        there: Mapping[DocumentRef, Document],
+        stored_documents: Mapping[DocumentRef, Document],
         turn_id: TurnId | None,
         turn: transcript.Turn | None,
         /,
@@ -255,18 +257,20 @@ async def plan_beside(
 ) -> PlannedWrite:
     """Return the planned write of one turn, with what `companions` commit with it."""
     refs = [ref for companion in companions for ref in companion.refs(record)]
-    there = await documents_at(ctx.store, space, refs)
-    planned = await plan(record)
+    companion_documents = await documents_at(ctx.store, space, refs)
+    planned_write = await plan(record)
     # No waiting from here on: the turn is planned on a head that others build on.
-    (decision,) = planned.decisions
+    (decision,) = planned_write.decisions
     turn_id = TurnId(decision.id) if decision.id is not None else None
     is_new = turn_id is not None and decision.outcome is WriteOutcome.STORED
-    turn = planned.changes.folded[DocumentRef(transcript.TURNS, turn_id)] if turn_id is not None and is_new else None
+    turn = (
+        planned_write.changes.folded[DocumentRef(transcript.TURNS, turn_id)] if turn_id is not None and is_new else None
+    )
     assert turn is None or isinstance(turn, transcript.Turn)
-    beside = ChangeSet(record)
+    companion_changes = ChangeSet(record)
     for companion in companions:
-        beside.join(companion.changes(record, there, turn_id, turn))
-    return replace(planned, beside=beside)
+        companion_changes.join(companion.changes(record, companion_documents, turn_id, turn))
+    return replace(planned_write, beside=companion_changes)
 
 
 def _host_names(record: SpaceRecord, key: ConversationKey, write: TranscriptWrite) -> dict[str, DocumentRef]:
@@ -289,12 +293,12 @@ def _complete_turn(
     changes: ChangeSet, record: SpaceRecord, draft: TurnDraft, retry: _RetriedTurn, digest: str
 ) -> transcript.Turn:
     """Add the delivery of a stored turn to the batch, with its new fields, and return the turn."""
-    updates = {name: getattr(draft, name) for name in _DELIVERY_FIELDS} | {"tags": tag_forms(draft.tags)}
-    turn = retry.turn.model_copy(update=updates)
+    draft_fields = {name: getattr(draft, name) for name in _DELIVERY_FIELDS} | {"tags": tag_forms(draft.tags)}
+    turn = retry.turn.model_copy(update=draft_fields)
     changes.put(DocumentRef(transcript.TURNS, retry.turn_id), turn, expects=retry.revision, action=JournalAction.MERGE)
     _put_attributes(changes, record, retry.turn_id, turn, draft, stored_keys=retry.attributes)
-    renamed = transcript.TurnName(turn=retry.turn_id, digest=digest)
-    changes.put(retry.name.document.ref, renamed, expects=retry.name.document.revision, action=None)
+    new_name = transcript.TurnName(turn=retry.turn_id, digest=digest)
+    changes.put(retry.name.document.ref, new_name, expects=retry.name.document.revision, action=None)
     return turn
 
 
@@ -305,8 +309,10 @@ def _no_evidence(draft: TurnDraft, messages: tuple[transcript.Message, ...]) -> 
     if not all(similarity.is_blank(message.text) for message in messages):
         return ""
     # A host may report what was done in a turn without words.
-    evidence = draft.tool_observations or draft.host_refs or draft.items or draft.candidate_ids or draft.attributes
-    return "" if evidence else NO_WORDS
+    further_evidence = (
+        draft.tool_observations or draft.host_refs or draft.items or draft.candidate_ids or draft.attributes
+    )
+    return "" if further_evidence else NO_WORDS
 
 
 def _put_attributes(
@@ -352,14 +358,16 @@ def _known_turn(name: transcript.TurnName, digest: str, draft: TurnDraft, change
     raise TurnConflict(turn=draft.host_id or "")
 
 
-async def _known_names(ctx: OperationContext, scope: Scope, names: Mapping[str, DocumentRef]) -> dict[str, NamedTurn]:
+async def _known_names(
+    ctx: OperationContext, scope: Scope, name_refs: Mapping[str, DocumentRef]
+) -> dict[str, NamedTurn]:
     """Return what is stored under the host ids of a write."""
-    if not names:
+    if not name_refs:
         return {}
-    documents = await ctx.store.get(scope.space, tuple(names.values()))
+    documents = await ctx.store.get(scope.space, tuple(name_refs.values()))
     return {
         host_id: NamedTurn(document, transcript.TurnName.from_bytes(document.body))
-        for host_id, document in zip(names, documents, strict=True)
+        for host_id, document in zip(name_refs, documents, strict=True)
         if document is not None
     }
 
@@ -386,18 +394,20 @@ async def _retried_turns(
         if drafts
         else ()
     )
-    retried: dict[str, _RetriedTurn] = {}
+    retried_turns: dict[str, _RetriedTurn] = {}
     for (host_id, draft), document in zip(drafts.items(), documents, strict=True):
-        stored = transcript.Turn.from_bytes(document.body) if document is not None else None
-        turn = transcript.delivered_after(stored, draft.messages) if stored is not None else None
+        stored_turn = transcript.Turn.from_bytes(document.body) if document is not None else None
+        turn = transcript.delivered_after(stored_turn, draft.messages) if stored_turn is not None else None
         if document is None or turn is None:
             continue
         turn_id = TurnId(document.ref.key)
         keys = [attribute_key(turn_id, record.attribute_tag(one.key, one.part)) for one in draft.attributes]
-        there = await ctx.store.get(scope.space, [DocumentRef(TURN_ATTRIBUTES, key) for key in keys]) if keys else ()
-        attributes = frozenset(one.ref.key for one in there if one is not None)
-        retried[host_id] = _RetriedTurn(stored_names[host_id], turn_id, turn, document.revision, attributes)
-    return retried
+        attribute_documents = (
+            await ctx.store.get(scope.space, [DocumentRef(TURN_ATTRIBUTES, key) for key in keys]) if keys else ()
+        )
+        attributes = frozenset(one.ref.key for one in attribute_documents if one is not None)
+        retried_turns[host_id] = _RetriedTurn(stored_names[host_id], turn_id, turn, document.revision, attributes)
+    return retried_turns
 
 
 def _turn_decision(

@@ -82,14 +82,14 @@ class EverydayFace(CallFace):
         ...     print(hit.speaker, "-", hit.text)
         Ada - The boat key is under the oar.
         """
-        user_id, narrowed = calls.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        user_id, recall_filters = calls.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
         request = contracts_recall.MemoryRecallRequest(
             scope=calls.scope_of(self.scope, user_id=user_id),
             query=query,
             limit=limit if top_k is None else top_k,
             extent=extent,
             max_tokens=max_tokens,
-            filters=narrowed,
+            filters=recall_filters,
             cursor=cursor,
             diversity=diversity,
             neighbours=neighbours,
@@ -122,10 +122,10 @@ class EverydayFace(CallFace):
         >>> "Ada drinks green tea" in report.system_memory_block
         True
         """
-        user_id, narrowed = calls.narrowed_by(filters, user_id=user_id)
+        user_id, recall_filters = calls.narrowed_by(filters, user_id=user_id)
         scope = calls.scope_of(self.scope, user_id=user_id, conversation=conversation)
         request = projection.MemoryProjectionRequest(
-            scope=scope, query=query, max_chars=max_chars, filters=narrowed, recall_gate=recall_gate
+            scope=scope, query=query, max_chars=max_chars, filters=recall_filters, recall_gate=recall_gate
         )
         return await self.operate(request)
 
@@ -159,13 +159,13 @@ class EverydayFace(CallFace):
         >>> [item.text for item in page]
         ['We moved to Lisbon in May.', 'The boat key is under the oar.']
         """
-        user_id, narrowed = calls.narrowed_by(filters, user_id=user_id)
+        user_id, recall_filters = calls.narrowed_by(filters, user_id=user_id)
         scope = calls.scope_of(self.scope, user_id=user_id)
         request = contracts_memories.MemoryListRequest(
             scope=scope,
             limit=limit,
             cursor=cursor,
-            filters=narrowed,
+            filters=recall_filters,
             hidden=calls.word_member(contracts_memories.HiddenFilter, hidden, field="hidden"),
             include_private=include_private,
         )
@@ -208,8 +208,8 @@ class EverydayFace(CallFace):
         True
         """
         scope = calls.scope_of(self.scope, user_id=user_id)
-        ids = calls.id_list(memories)
-        request = contracts_memories.MemoryForgetRequest(scope=scope, ids=ids, reason=reason, undo=undo)
+        memory_ids = calls.id_list(memories)
+        request = contracts_memories.MemoryForgetRequest(scope=scope, ids=memory_ids, reason=reason, undo=undo)
         return await self.operate(request)
 
     @takes_request(contracts_memories.MemoryCorrectRequest)
@@ -252,8 +252,10 @@ class EverydayFace(CallFace):
         True
         """
         scope = calls.scope_of(self.scope, user_id=user_id)
-        ids = calls.id_list(memories)
-        request = contracts_memories.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
+        memory_ids = calls.id_list(memories)
+        request = contracts_memories.MemoryEraseRequest(
+            scope=scope, ids=memory_ids, whole_space=whole_space, reason=reason
+        )
         return await self.operate(request)
 
     @takes_request(inspection.MemoryReplayRequest)

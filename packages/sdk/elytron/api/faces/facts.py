@@ -166,8 +166,8 @@ class FactsFace(CallFace):
         >>> memory.add_fact("health", "Ada has a cold").decisions[0].reason
         'its topic is suppressed: allow it with set_learning first'
         """
-        word = calls.word_member(LearningAction, action, field="action")
-        return await self.operate(facts.LearningRequest(action=word, topic=topic, reason=reason))
+        learning_action = calls.word_member(LearningAction, action, field="action")
+        return await self.operate(facts.LearningRequest(action=learning_action, topic=topic, reason=reason))
 
     async def merge_facts(self, request: facts.MemoryMergeRequest | None = None, /) -> facts.MemoryMergeReport:
         """Merge facts that say nearly the same; `undo` restores them.

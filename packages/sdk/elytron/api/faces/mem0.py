@@ -31,34 +31,34 @@ async def delete_all(
         return await memory.operate(MemoryEraseRequest(scope=scope, whole_space=scope.space))
     _, filters = calls.narrowed_by(None, agent_id=agent_id, run_id=run_id)
     decisions: list[ControlDecision] = []
-    removed: dict[str, int] = {}
-    derived: list[str] = []
+    removed_counts: dict[str, int] = {}
+    derived_ids: list[str] = []
     sequence = 0
     while True:
-        listing = MemoryListRequest(
+        list_request = MemoryListRequest(
             scope=scope,
             limit=limits.WRITES_PER_REQUEST,
             filters=filters,
             hidden=HiddenFilter.LISTED,
             include_private=True,
         )
-        page = await memory.operate(listing)
+        page = await memory.operate(list_request)
         if not page.items:
             break
-        erasure = MemoryEraseRequest(scope=scope, ids=tuple(item.id for item in page.items))
-        erased = await memory.operate(erasure)
-        decisions += erased.decisions
-        derived += erased.derived
-        sequence = erased.sequence
-        for name, count in erased.removed.items():
-            removed[name] = removed.get(name, 0) + count
+        erase_request = MemoryEraseRequest(scope=scope, ids=tuple(item.id for item in page.items))
+        erase_report = await memory.operate(erase_request)
+        decisions += erase_report.decisions
+        derived_ids += erase_report.derived
+        sequence = erase_report.sequence
+        for name, count in erase_report.removed.items():
+            removed_counts[name] = removed_counts.get(name, 0) + count
     return MemoryControlReport(
         space=scope.space,
         decisions=tuple(decisions),
         changed=bool(decisions),
         sequence=sequence,
-        removed=removed,
-        derived=tuple(derived),
+        removed=removed_counts,
+        derived=tuple(derived_ids),
     )
 
 
@@ -82,9 +82,9 @@ class Mem0Face(EverydayFace):
         >>> [item.text for item in memory.get_all(run_id="pottery")]
         ['The kiln fires at nine.']
         """
-        user_id, narrowed = calls.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
-        most = limit if top_k is None else top_k
-        return await self.list(limit=most, cursor=cursor, filters=narrowed, user_id=user_id)
+        user_id, recall_filters = calls.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        page_limit = limit if top_k is None else top_k
+        return await self.list(limit=page_limit, cursor=cursor, filters=recall_filters, user_id=user_id)
 
     async def update(self, memory_id: str, text: str, *, user_id: str | None = None) -> memories.MemoryControlReport:
         """Give a fact or a message another text, by mem0's name. Raises NotFound.

@@ -32,11 +32,11 @@ async def embed_space(ctx: OperationContext, request: MemoryEmbedRequest, /) -> 
     if embedder is None:
         return await _embed_report(ctx, space, record, None, EmbedProgress(), outcome=EmbeddingOutcome.OTHER_MODEL)
     progress = EmbedProgress()
-    failed = await _embed_missing(ctx, space, embedder, progress, request.texts)
-    if index.compared and progress.is_done and not failed:
-        _, failed = await _cut_over(ctx, space, record, embedder)
+    failure = await _embed_missing(ctx, space, embedder, progress, request.texts)
+    if index.compared and progress.is_done and not failure:
+        _, failure = await _cut_over(ctx, space, record, embedder)
     return await _embed_report(
-        ctx, space, record, embedder, progress, outcome=_embedding_outcome(progress, failed), reason=failed
+        ctx, space, record, embedder, progress, outcome=_embedding_outcome(progress, failure), reason=failure
     )
 
 
@@ -51,19 +51,19 @@ async def switch_model(ctx: OperationContext, request: ModelSwitchRequest, /) ->
     if record is None:
         return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.EMPTY_SPACE)
     progress = EmbedProgress()
-    failed = await _embed_missing(ctx, space, embedder, progress, request.texts)
-    switched, dropped = False, 0
-    if progress.is_done and not failed:
-        switched, failed = await _cut_over(ctx, space, record, embedder)
-    if progress.is_done and not failed:
-        dropped = await drop_others(ctx, space, record.model_tag(embedder.info.model), limit=request.texts)
-    outcome = _embedding_outcome(progress, failed)
+    failure = await _embed_missing(ctx, space, embedder, progress, request.texts)
+    is_switched, dropped_count = False, 0
+    if progress.is_done and not failure:
+        is_switched, failure = await _cut_over(ctx, space, record, embedder)
+    if progress.is_done and not failure:
+        dropped_count = await drop_others(ctx, space, record.model_tag(embedder.info.model), limit=request.texts)
+    outcome = _embedding_outcome(progress, failure)
     # The limit was reached, so others may be left.
-    if dropped == request.texts:
+    if dropped_count == request.texts:
         outcome = EmbeddingOutcome.MORE
-    report = await _embed_report(ctx, space, record, embedder, progress, outcome=outcome, reason=failed)
-    changed = report.changed or switched or dropped > 0
-    return report.model_copy(update={"switched": switched, "dropped": dropped, "changed": changed})
+    report = await _embed_report(ctx, space, record, embedder, progress, outcome=outcome, reason=failure)
+    has_changed = report.changed or is_switched or dropped_count > 0
+    return report.model_copy(update={"switched": is_switched, "dropped": dropped_count, "changed": has_changed})
 
 
 async def _embed_missing(
@@ -90,23 +90,23 @@ async def _cut_over(ctx: OperationContext, space: SpaceId, record: SpaceRecord, 
     Return whether recall did not before, and what kept the embedder from its trial, if anything did.
     """
     tag = record.model_tag(embedder.info.model)
-    before, revision = await value_at(ctx.store, space, CHOICE, EmbeddingChoice)
-    if before is not None and before.tag == tag and before.reach is not None:
+    current_choice, revision = await value_at(ctx.store, space, CHOICE, EmbeddingChoice)
+    if current_choice is not None and current_choice.tag == tag and current_choice.reach is not None:
         return False, ""
     try:
         choice = await choice_of(ctx, embedder, tag)
     except ModelError as error:
         return False, error.message
-    body = choice.to_bytes()
+    choice_bytes = choice.to_bytes()
     await commit_vectors(
         ctx,
         space,
-        puts=(PutChange(CHOICE, body, revision),),
-        entries=(EntryDraft(JournalAction.OPERATOR, CHOICE, record.digest(body)),),
+        puts=(PutChange(CHOICE, choice_bytes, revision),),
+        entries=(EntryDraft(JournalAction.OPERATOR, CHOICE, record.digest(choice_bytes)),),
         requires=(RequireRevision(REF, 1),),
         documents={CHOICE: choice},
     )
-    return before is None or before.tag != tag, ""
+    return current_choice is None or current_choice.tag != tag, ""
 
 
 async def _embed_report(

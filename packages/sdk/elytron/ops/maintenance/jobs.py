@@ -21,30 +21,30 @@ async def list_jobs(ctx: OperationContext, request: JobListRequest, /) -> JobLis
     """Return the jobs of the space, their health, and what models may still cost today."""
     scope = ctx.scope_of(request)
     queue = await read_queue(ctx, scope.space)
-    health, counts = await work_of(ctx, scope.space)
-    ids = (*(job.id for job in queue.active), *reversed(queue.over))
-    job_records = await read_jobs(ctx, scope.space, ids)
+    work_health, state_counts = await work_of(ctx, scope.space)
+    job_ids = (*(job.id for job in queue.active), *reversed(queue.over))
+    job_records = await read_jobs(ctx, scope.space, job_ids)
     matches = [job for job in job_records if not request.states or job.job.state in request.states]
     now = ctx.clock.now()
-    day = spending_budget.spent_today(await spent_on(ctx, scope.space), now)
+    spent_today = spending_budget.spent_today(await spent_on(ctx, scope.space), now)
     return JobListReport(
         space=scope.space,
-        health=health,
+        health=work_health,
         jobs=tuple(job_view(job) for job in matches[: request.limit]),
-        counts=counts,
+        counts=state_counts,
         clipped=len(matches) > request.limit,
-        spent_today=day.spent,
-        calls_left=max(0, ctx.budget.calls_per_day - day.spent.calls - day.held_calls),
-        tokens_left=max(0, ctx.budget.tokens_per_day - day.spent.tokens - day.held_tokens),
+        spent_today=spent_today.spent,
+        calls_left=max(0, ctx.budget.calls_per_day - spent_today.spent.calls - spent_today.held_calls),
+        tokens_left=max(0, ctx.budget.tokens_per_day - spent_today.spent.tokens - spent_today.held_tokens),
     )
 
 
 async def retry_job(ctx: OperationContext, request: JobRetryRequest, /) -> JobReport:
     """Make the job due immediately; a running or finished one is unchanged. Raises NotFound."""
-    stays = {JobState.LEASED, JobState.SUCCEEDED, JobState.PENDING}
+    unretried_states = {JobState.LEASED, JobState.SUCCEEDED, JobState.PENDING}
 
     def step(job: Job) -> Job | None:
-        return None if job.state in stays else job_states.retry_job(job, at=ctx.clock.now())
+        return None if job.state in unretried_states else job_states.retry_job(job, at=ctx.clock.now())
 
     return await _move_job(ctx, ctx.scope_of(request).space, request.id, step)
 
@@ -76,7 +76,7 @@ async def compact_journal(ctx: OperationContext, request: JournalCompactRequest,
     space = ctx.scope_of(request).space
     # An index that has not read the compacted entries would be rebuilt from the start.
     await ctx.folds.settle_erasure(space)
-    removed = await compact_space(ctx.store, space)
+    removed_count = await compact_space(ctx.store, space)
     record = await ctx.spaces.find(space)
     sequence = (await ctx.folds.current(space)).watermark if record is not None else 0
-    return JournalCompactReport(space=space, removed=removed, changed=removed > 0, sequence=sequence)
+    return JournalCompactReport(space=space, removed=removed_count, changed=removed_count > 0, sequence=sequence)
