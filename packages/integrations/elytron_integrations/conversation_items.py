@@ -162,7 +162,8 @@ class ConversationItems:
             place = json_text({"pieces": len(texts), "digest": sha256_digest(body.encode())})
             opaque = OpaqueItem(kind=_PIECES, issuer=self._issuer, body=place)
             names = self._piece_names(host_id, len(texts))
-            pieces = tuple([RecordDraft(*name, text) for name, text in zip(names, texts, strict=True)])
+            # Redacted as a whole: the end of one piece and the beginning of the next are no texts of their own.
+            pieces = tuple([RecordDraft(*name, text, is_opaque=True) for name, text in zip(names, texts, strict=True)])
         return ItemTurn(TurnDraft(messages=(message,), host_id=host_id, items=(opaque,)), pieces)
 
     async def read(self) -> list[StoredItem]:

@@ -4,7 +4,6 @@ Each is a record of the space whose text is the content, so that the memory's ow
 """
 
 import asyncio
-import base64
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -266,7 +265,7 @@ def _record_of(item: RecordItem) -> MemoryRecord | None:
         data = value.pop(_EMBEDDING, None)
         record = MemoryRecord.model_validate(value)
         if data is not None:
-            record.embedding = np.frombuffer(base64.b64decode(data, validate=True), "<f4").tolist()
+            record.embedding = _checked_vector(data).tolist()
     except (TypeError, ValueError):
         logger.warning("the record %r is not one of CrewAI's and is left out", item.key)
         return None
@@ -289,7 +288,8 @@ def _record_value(record: MemoryRecord) -> dict[str, Any]:
     except PydanticSerializationError:
         raise InvalidInput(field="metadata", problem="contains a value that JSON cannot hold") from None
     if record.embedding:
-        value[_EMBEDDING] = base64.b64encode(_checked_vector(record.embedding).tobytes()).decode()
+        # As numbers: in base64, redaction would find credentials.
+        value[_EMBEDDING] = [float(f"{number:.9g}") for number in _checked_vector(record.embedding).tolist()]
     return value
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
@@ -68,6 +69,9 @@ OPAQUE: Final = frozenset(
 """Fields of ids, stored as given: two that differ must stay different. Do not put credentials in them."""
 VERIFIED: Final = frozenset(("snapshot",))
 """Fields whose fingerprint is compared first; their operation redacts them afterwards."""
+_DATA: Final = re.compile("[A-Za-z0-9+/_-]{1024,}")
+"""Base64 of more bytes than a credential has."""
+_DATA_HEAD: Final = 16
 _LONG_CHARS: Final = 1 << 17
 """Messages longer than this together are searched in a thread, so that other tasks run."""
 
@@ -194,6 +198,26 @@ def scrub_json(body: str, /) -> str:
 
 def _scrub_body(body: str, findings: _FoundSecrets) -> str:
     findings.longest = max(findings.longest, len(body))
+    data: list[str] = []
+    mark = _unused_mark(body)
+
+    def hide_data(run: re.Match[str]) -> str:
+        data.append(run[0])
+        return f"{run[0][:_DATA_HEAD]}{mark}{len(data) - 1}x"
+
+    # Bytes in base64 look like credentials here and there, and would not be those bytes any more. A credential in their
+    # place is recognised by its beginning.
+    clean_body = _scrub_json_text(_DATA.sub(hide_data, body), findings)
+    pattern = f".{{{_DATA_HEAD}}}{mark}([0-9]+)x"
+    return re.sub(pattern, lambda match: data[int(match[1])], clean_body) if data else clean_body
+
+
+def _unused_mark(body: str) -> str:
+    """Return letters that do not occur in `body`."""
+    return "".join(chr(ord("g") + int(digit, 16)) for digit in strict_json.sha256_digest(body.encode())[:16])
+
+
+def _scrub_json_text(body: str, findings: _FoundSecrets) -> str:
     if "\\" in body:
         # An escape such as that of a line break touches the word behind it, which hides a secret in the JSON.
         unescaped_findings = _FoundSecrets()

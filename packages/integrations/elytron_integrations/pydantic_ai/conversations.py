@@ -179,7 +179,7 @@ def _entry_drafts(entry: ConversationEntry, conversation_id: str) -> list[Record
     pieces = text_pieces(clean_json(messages))
     names = [f"{entry.id}:{place}" for place in range(len(pieces))]
     place: dict[str, Any] = {"parent_id": entry.parent_id, "namespace": list(namespace), "names": names}
-    drafts = [RecordDraft(namespace, name, piece) for name, piece in zip(names, pieces, strict=True)]
+    drafts = [RecordDraft(namespace, name, piece, is_opaque=True) for name, piece in zip(names, pieces, strict=True)]
     return [*drafts, RecordDraft(_ENTRIES, entry.id, place)]
 
 
