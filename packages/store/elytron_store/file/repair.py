@@ -41,9 +41,9 @@ _NAMED_PIECES = 5
 """Number of damaged pieces that a loss names; the report lists all of them."""
 
 
-def keep_file(where: StorePaths, name: str, label: str, path: Path, /) -> None:
+def keep_file(paths: StorePaths, name: str, label: str, path: Path, /) -> None:
     """Quarantine the file at `path` under `label`. Raises OSError."""
-    move_durably(path, folder_of(where, name) / label)
+    move_durably(path, folder_of(paths, name) / label)
 
 
 def document_label(ref: DocumentRef, revision: int, /) -> str:
@@ -58,10 +58,10 @@ def blob_label(key: str, /) -> str:
     return f"blob.{key}"
 
 
-def forget_pieces(where: StorePaths, name: str, /, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> None:
+def forget_pieces(paths: StorePaths, name: str, /, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> None:
     """Remove the pieces that an erasure names, and every part of a log that could contain some of it. Raises
     OSError."""
-    folder = where.quarantine / name
+    folder = paths.quarantine / name
     if not is_folder(folder):
         return
     for path in folder.iterdir():
@@ -79,18 +79,18 @@ def is_named(label: str, /, *, refs: Collection[DocumentRef], blobs: Collection[
     return is_document or label.startswith(_STRETCH) or any(label == blob_label(key) for key in blobs)
 
 
-def clear_pieces(where: StorePaths, name: str, /) -> None:
+def clear_pieces(paths: StorePaths, name: str, /) -> None:
     """Remove everything of a space. Raises OSError."""
-    folder = where.quarantine / name
+    folder = paths.quarantine / name
     if is_folder(folder):
         shutil.rmtree(folder)
-        sync_path(where.quarantine)
+        sync_path(paths.quarantine)
 
 
-def folder_of(where: StorePaths, name: str, /) -> Path:
+def folder_of(paths: StorePaths, name: str, /) -> Path:
     """Return the folder for the damaged pieces of a space, created if missing. Raises OSError."""
-    disk.make_folder(where.quarantine)
-    folder = where.quarantine / name
+    disk.make_folder(paths.quarantine)
+    folder = paths.quarantine / name
     disk.make_folder(folder)
     return folder
 
@@ -135,20 +135,22 @@ class SpaceFindings:
 
     def lost_at(self, at: Instant, /, *, missing_before: int) -> StoreLoss | None:
         """Return what a repair at `at` cannot save; `missing_before` documents were counted by an earlier one."""
-        lost = [trouble for trouble in self.troubles if trouble.content and trouble.memory]
-        if not lost:
+        lost_troubles = [trouble for trouble in self.troubles if trouble.content and trouble.memory]
+        if not lost_troubles:
             return None
-        counts = Counter(trouble.damage for trouble in lost)
+        counts = Counter(trouble.damage for trouble in lost_troubles)
         documents = counts[DamageKind.DOCUMENT] + max(0, self.missing - missing_before)
-        is_spare = self.has_log and self.has_end and not (documents or self.lost_entries or counts[DamageKind.BLOB])
-        if is_spare:  # bytes inserted between two frames, which are all there
+        is_log_intact = (
+            self.has_log and self.has_end and not (documents or self.lost_entries or counts[DamageKind.BLOB])
+        )
+        if is_log_intact:  # bytes inserted between two frames, which are all there
             return None
-        descriptions = [trouble.what for trouble in lost if trouble.damage is DamageKind.ENGINE]
+        descriptions = [trouble.what for trouble in lost_troubles if trouble.damage is DamageKind.ENGINE]
         descriptions += [
             f"damaged {damage.value}s" for damage in (DamageKind.DOCUMENT, DamageKind.BLOB) if counts[damage]
         ]
-        what = "; ".join(descriptions[:_NAMED_PIECES])
-        return StoreLoss(self.space, documents, self.lost_entries, counts[DamageKind.BLOB], at, what)
+        description = "; ".join(descriptions[:_NAMED_PIECES])
+        return StoreLoss(self.space, documents, self.lost_entries, counts[DamageKind.BLOB], at, description)
 
     def problems(self, *, repaired: bool) -> Iterator[StoreProblem]:
         """Yield the damage as a report names it."""
@@ -168,18 +170,18 @@ def findings_report(
     ).report(problems, losses=losses)
 
 
-def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
+def examine_space(paths: StorePaths, name: str, /) -> SpaceFindings | None:
     """Read every byte of the space folder `name`; return the findings, None if the space no longer exists."""
     findings = SpaceFindings()
     with while_reading("the record of a space"):
-        is_recorded = records.is_recorded(where, name)
+        is_recorded = records.is_recorded(paths, name)
         try:
-            findings.space = records.recorded_space(where, name)
-        except StoreCorrupt as damaged:
-            findings.troubles.append(SpaceDamage(DamageKind.ENGINE, damaged.what, content=False))
+            findings.space = records.recorded_space(paths, name)
+        except StoreCorrupt as damage_error:
+            findings.troubles.append(SpaceDamage(DamageKind.ENGINE, damage_error.what, content=False))
     log = None
     try:
-        log = GenerationLog.open(where.log_of(name), realigns=True)
+        log = GenerationLog.open(paths.log_of(name), realigns=True)
     except StoreCorrupt as lost:
         findings.troubles.append(SpaceDamage(DamageKind.ENGINE, lost.what))
     else:
@@ -192,8 +194,8 @@ def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
         with log:
             findings.space = log.header.space
             examine_log(log, findings)
-    for key in blobs.blob_keys(where, name):
-        file = blobs.open_blob(where, name, key)
+    for key in blobs.blob_keys(paths, name):
+        file = blobs.open_blob(paths, name, key)
         if file is None:
             continue  # removed since it was listed
         with file:
@@ -203,34 +205,34 @@ def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
     return findings
 
 
-def repair_space(where: StorePaths, name: str, /, *, at: Instant, busy_wait_s: float) -> SpaceFindings | None:
+def repair_space(paths: StorePaths, name: str, /, *, at: Instant, busy_wait_s: float) -> SpaceFindings | None:
     """Quarantine damaged pieces in the space folder `name` and rewrite the rest; return the findings.
 
     A lost journal entry leaves a placeholder, so that sequences stay gapless. Readable content is preserved, and losses
     are recorded.
     """
-    with locked_file(where.lock_of(name), wait_s=busy_wait_s), while_writing("repairing"):
+    with locked_file(paths.lock_of(name), wait_s=busy_wait_s), while_writing("repairing"):
         # First, since the torn frame of a dead writer is no damage.
-        generation.recover_log(where.log_of(name))
-        findings = examine_space(where, name)
+        generation.recover_log(paths.log_of(name))
+        findings = examine_space(paths, name)
         if findings is None or not findings.troubles:
             return findings
-        missing = records.read_note(where, name).missing
-        findings.loss = findings.lost_at(at, missing_before=missing)
+        missing_count = records.read_note(paths, name).missing
+        findings.loss = findings.lost_at(at, missing_before=missing_count)
         # First: if interrupted after this, a repair counts losses twice rather than never.
         if findings.loss is not None:
-            records.record_loss(where, name, findings.loss, missing=findings.loss.documents)
+            records.record_loss(paths, name, findings.loss, missing=findings.loss.documents)
         if not findings.has_log:
-            _replace_log(where, name, findings.space)
+            _replace_log(paths, name, findings.space)
             return findings
-        _mend_blobs(where, name)
-        log = GenerationLog.open(where.log_of(name), realigns=True)
+        _mend_blobs(paths, name)
+        log = GenerationLog.open(paths.log_of(name), realigns=True)
         if log is not None:
             with log:
-                _mend_log(where, name, log)
+                _mend_log(paths, name, log)
         if findings.space is not None:
-            records.drop_record(where, name)
-            records.record_space(where, findings.space)
+            records.drop_record(paths, name)
+            records.record_space(paths, findings.space)
         return findings
 
 
@@ -279,11 +281,17 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
                 disk.write_file(where.manifest, StoreManifest.fresh(ENGINE, at=at, sealed=is_sealed).to_bytes())
     findings: list[SpaceFindings] = []
     for name in names:
-        each = repair_space(where, name, at=at, busy_wait_s=BUSY_WAIT_S) if repair else examine_space(where, name)
-        if each is not None:
-            findings.append(each)
-            problems.extend(each.problems(repaired=repair))
-    return findings_report(findings, problems, losses=[each.loss for each in findings if each.loss is not None])
+        space_findings = (
+            repair_space(where, name, at=at, busy_wait_s=BUSY_WAIT_S) if repair else examine_space(where, name)
+        )
+        if space_findings is not None:
+            findings.append(space_findings)
+            problems.extend(space_findings.problems(repaired=repair))
+    return findings_report(
+        findings,
+        problems,
+        losses=[space_findings.loss for space_findings in findings if space_findings.loss is not None],
+    )
 
 
 def _named_spaces(where: StorePaths, names: Sequence[str]) -> Iterator[SpaceId]:
@@ -301,16 +309,16 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
     troubles = findings.troubles
     if not log.header.sound:
         troubles.append(SpaceDamage(DamageKind.ENGINE, "one copy of a log's header", content=False))
-    contents = LogContents(log.header.salt)
+    log_contents = LogContents(log.header.salt)
     next_sequence = 1
     for block in log.frames(HEADER_BYTES, log.acknowledged):
         findings.has_end = not isinstance(block, LogHole)
         if isinstance(block, LogHole):
-            contents.holes.append(block)
-            what = f"{block.end - block.start} bytes of a log at {block.start}"
-            troubles.append(SpaceDamage(DamageKind.ENGINE, what))
+            log_contents.holes.append(block)
+            description = f"{block.end - block.start} bytes of a log at {block.start}"
+            troubles.append(SpaceDamage(DamageKind.ENGINE, description))
             continue
-        contents.apply(block)
+        log_contents.apply(block)
         if not log.has_both_copies(block):
             troubles.append(
                 SpaceDamage(DamageKind.JOURNAL_ENTRY, f"one copy of the record at {block.offset}", content=False)
@@ -318,28 +326,30 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
         for entry in entries_of(block):
             if entry.first != next_sequence:
                 findings.lost_entries += max(0, entry.first - next_sequence)
-                lost = f"journal entries {next_sequence} to {entry.first - 1}"
-                troubles.append(SpaceDamage(DamageKind.JOURNAL_GAP, lost, content=False))
+                lost_range = f"journal entries {next_sequence} to {entry.first - 1}"
+                troubles.append(SpaceDamage(DamageKind.JOURNAL_GAP, lost_range, content=False))
             next_sequence = entry.sequence + 1
             findings.entries += 1
-    findings.documents = len(contents.ledger)
-    for broken in _broken_documents(log, contents):
-        troubles.append(SpaceDamage(DamageKind.DOCUMENT, f"document {broken.ref.collection}/{broken.ref.key}"))
-    for answered in _broken_answers(log, contents):
-        request = f"the stored answer to the request of entries {answered.first} to {answered.last}"
+    findings.documents = len(log_contents.ledger)
+    for broken_document in _broken_documents(log, log_contents):
+        troubles.append(
+            SpaceDamage(DamageKind.DOCUMENT, f"document {broken_document.ref.collection}/{broken_document.ref.key}")
+        )
+    for broken_answer in _broken_answers(log, log_contents):
+        request = f"the stored answer to the request of entries {broken_answer.first} to {broken_answer.last}"
         troubles.append(SpaceDamage(DamageKind.ENGINE, request, memory=False))
-    if contents.holes:
-        findings.missing = _count_missing(log, contents)
+    if log_contents.holes:
+        findings.missing = _count_missing(log, log_contents)
 
 
 def _count_missing(log: GenerationLog, contents: LogContents) -> int:
     """Return the number of documents that exist by the journal's last entry but are in no frame."""
-    presence: dict[DocumentRef, bool] = {}
+    is_stored_by_ref: dict[DocumentRef, bool] = {}
     for block in log.frames(HEADER_BYTES, log.acknowledged):
         for entry in () if isinstance(block, LogHole) else entries_of(block):
-            is_stored = entry.action is not JournalAction.DELETE
-            presence[entry.ref] = is_stored and bool(entry.digest) and entry.covers == 1
-    return sum(is_there and contents.ledger.find(ref) is None for ref, is_there in presence.items())
+            is_last_stored = entry.action is not JournalAction.DELETE
+            is_stored_by_ref[entry.ref] = is_last_stored and bool(entry.digest) and entry.covers == 1
+    return sum(is_there and contents.ledger.find(ref) is None for ref, is_there in is_stored_by_ref.items())
 
 
 def _mend_blobs(where: StorePaths, name: str) -> None:
@@ -348,8 +358,8 @@ def _mend_blobs(where: StorePaths, name: str) -> None:
         if file is None:
             continue
         with file:
-            whole = blobs.is_whole(file, name, key)
-        if not whole:
+            is_blob_whole = blobs.is_whole(file, name, key)
+        if not is_blob_whole:
             keep_file(where, name, blob_label(key), where.blob_of(name, key))
 
 
@@ -362,34 +372,34 @@ def _mend_log(where: StorePaths, name: str, log: GenerationLog) -> None:
 
 def mended_log(log: GenerationLog, /) -> tuple[Sequence[tuple[str, bytes]], Iterator[NewFrame]]:
     """Return the damaged pieces of `log` by quarantine label, and the frames of everything that is left."""
-    contents = LogContents(log.header.salt)
-    contents.catch_up(log)
+    log_contents = LogContents(log.header.salt)
+    log_contents.catch_up(log)
     pieces = [
-        (stretch_label(hole.start, log.header.salt), log.read(hole.start, hole.end - hole.start))
-        for hole in contents.holes
+        (stretch_label(hole_span.start, log.header.salt), log.read(hole_span.start, hole_span.end - hole_span.start))
+        for hole_span in log_contents.holes
     ]
-    for ref, revision, sealed in list(_broken_documents(log, contents)):
-        pieces.append((document_label(ref, revision), sealed))
-        contents.ledger.remove(ref)
+    for ref, revision, sealed_bytes in list(_broken_documents(log, log_contents)):
+        pieces.append((document_label(ref, revision), sealed_bytes))
+        log_contents.ledger.remove(ref)
     # As a list: the records are walked in place, and the loop removes some.
-    for answered in list(_broken_answers(log, contents)):
+    for broken_answer in list(_broken_answers(log, log_contents)):
         # Without its answer the record is useless; a repeat is checked by the revisions of its documents instead.
-        label = stretch_label(answered.answer.at, log.header.salt)
-        pieces.append((label, read_sealed(log, answered.answer)))
-        contents.ledger.drop(answered.key)
-    refs = [ref for ref, _ in contents.ledger.items()] if contents.holes else []
-    rewrite = partial(engine.named_journal, refs=refs)
-    return pieces, generation.snapshot_frames(log, contents, without=frozenset(), rewrite=rewrite)
+        label = stretch_label(broken_answer.answer.at, log.header.salt)
+        pieces.append((label, read_sealed(log, broken_answer.answer)))
+        log_contents.ledger.drop(broken_answer.key)
+    refs = [ref for ref, _ in log_contents.ledger.items()] if log_contents.holes else []
+    rewrite_journal = partial(engine.named_journal, refs=refs)
+    return pieces, generation.snapshot_frames(log, log_contents, without=frozenset(), rewrite=rewrite_journal)
 
 
 def _broken_documents(log: GenerationLog, contents: LogContents) -> Iterator[BrokenDocument]:
     for ref, document in sorted(contents.ledger.items(), key=lambda item: item[1].body.at):
-        sealed = read_sealed(log, document.body)
-        if open_document(ref, document.revision, sealed) is None:
-            yield BrokenDocument(ref, document.revision, sealed)
+        sealed_bytes = read_sealed(log, document.body)
+        if open_document(ref, document.revision, sealed_bytes) is None:
+            yield BrokenDocument(ref, document.revision, sealed_bytes)
 
 
 def _broken_answers(log: GenerationLog, contents: LogContents) -> Iterator[AnsweredRequest[BodySpan]]:
-    for answered in contents.ledger.answered():
-        if open_answer(answered.key, read_sealed(log, answered.answer)) is None:
-            yield answered
+    for stored_answer in contents.ledger.answered():
+        if open_answer(stored_answer.key, read_sealed(log, stored_answer.answer)) is None:
+            yield stored_answer

@@ -37,10 +37,10 @@ class SharedSessions:
         if session is None or not session.user_key:
             return
         context = _session_context(space, session.inner, session.generation, session.until)
-        sealed = await self._keys.wrap(session.user_key, key_id=_KEY_ID, context=context)
-        body = SharedSession(until=session.until, sealed=sealed).to_bytes()
-        former = await self._stored(space)
-        change = PutChange(self._ref(), body, former.revision if former is not None else 0)
+        wrapped_session = await self._keys.wrap(session.user_key, key_id=_KEY_ID, context=context)
+        body = SharedSession(until=session.until, sealed=wrapped_session).to_bytes()
+        former_document = await self._stored(space)
+        change = PutChange(self._ref(), body, former_document.revision if former_document is not None else 0)
         with suppress(Conflict):  # the same caller is unlocking it in another process at this moment
             await self._inner.commit(secret_batch(space, self._store.clock, change))
 

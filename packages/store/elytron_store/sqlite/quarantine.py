@@ -64,10 +64,10 @@ def read_losses(raw: Raw, space: SpaceId | None, /) -> Sequence[StoreLoss]:
 def acknowledge_losses(raw: Raw, access: FileAccess, space: SpaceId | None, at: Instant, /) -> int:
     """Remove the losses up to `at` of `space`, or all; return their number."""
     with write_transaction(raw, access):
-        pending = [loss for loss in read_losses(raw, space) if loss.at <= at]
-        for loss in pending:
+        pending_losses = [loss for loss in read_losses(raw, space) if loss.at <= at]
+        for loss in pending_losses:
             _write_note(raw, loss.space or "", read_note(raw, loss.space or "").acknowledged())
-    return len(pending)
+    return len(pending_losses)
 
 
 def _write_note(raw: Raw, space: str, note: LossNote) -> None:
