@@ -52,8 +52,11 @@ class SplitCharacters:
                 return self._join_text(value, place)
             case dict():
                 fields = cast("dict[str, object]", value)
-                inside = (*place, *(fields.get(name) for name in _NUMBERS if isinstance(fields.get(name), int | str)))
-                return {name: self._joined(field, (*inside, name)) for name, field in fields.items()}
+                fragment_place = (
+                    *place,
+                    *(fields.get(name) for name in _NUMBERS if isinstance(fields.get(name), int | str)),
+                )
+                return {name: self._joined(field, (*fragment_place, name)) for name, field in fields.items()}
             case list():
                 return [self._joined(item, place) for item in cast("list[object]", value)]
             case _:
@@ -66,7 +69,7 @@ class SplitCharacters:
         if text.isascii():
             return text
         text = _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
-        if (piece := _OPEN.search(text)) is not None and len(self._halves) < _PLACES:
-            self._halves[place] = piece[0]
-            text = text[: piece.start()]
+        if (piece_match := _OPEN.search(text)) is not None and len(self._halves) < _PLACES:
+            self._halves[place] = piece_match[0]
+            text = text[: piece_match.start()]
         return _RAW_BYTES.sub(lambda run: run[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), text)
