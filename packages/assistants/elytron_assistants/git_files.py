@@ -46,19 +46,26 @@ def git_place(folder: Path, /) -> GitPlace | None:
     dot_git = folder / ".git"
     if dot_git.is_dir():
         return GitPlace(folder, dot_git, is_submodule=False) if dot_git.resolve() == dot_git else None
-    pointer = _read_text(dot_git)
-    if not pointer.startswith("gitdir:"):
+    git_pointer = _read_text(dot_git)
+    if not git_pointer.startswith("gitdir:"):
         return None
-    own = (folder / pointer.removeprefix("gitdir:").strip()).resolve()
+    own_git_folder = (folder / git_pointer.removeprefix("gitdir:").strip()).resolve()
     # A worktree names a shared directory. A submodule has its own, inside its parent's git directory.
-    shared = _read_text(own / "commondir").strip()
-    if not shared:
-        worktree = _config_value(own, "[core]", _WORKTREE_LINE)
-        is_named = bool(worktree) and (own / worktree).resolve() == folder
-        return GitPlace(folder, own, is_submodule="modules" in own.parts) if is_named else None
-    common, back = (own / shared).resolve(), _read_text(own / "gitdir").strip()
-    is_named = own.parent == common / "worktrees" and bool(back) and (own / back).resolve() == dot_git
-    return GitPlace(folder, common, is_submodule=False) if is_named else None
+    common_path = _read_text(own_git_folder / "commondir").strip()
+    if not common_path:
+        worktree = _config_value(own_git_folder, "[core]", _WORKTREE_LINE)
+        points_back = bool(worktree) and (own_git_folder / worktree).resolve() == folder
+        return GitPlace(folder, own_git_folder, is_submodule="modules" in own_git_folder.parts) if points_back else None
+    common_folder, back_pointer = (
+        (own_git_folder / common_path).resolve(),
+        _read_text(own_git_folder / "gitdir").strip(),
+    )
+    points_back = (
+        own_git_folder.parent == common_folder / "worktrees"
+        and bool(back_pointer)
+        and (own_git_folder / back_pointer).resolve() == dot_git
+    )
+    return GitPlace(folder, common_folder, is_submodule=False) if points_back else None
 
 
 def origin_of(common: Path, /, *, parent: str | None = None) -> str | None:
@@ -69,8 +76,8 @@ def origin_of(common: Path, /, *, parent: str | None = None) -> str | None:
     url = _config_value(common, '[remote "origin"]', _URL_LINE)
     if parent is not None and url.startswith(("./", "../")):
         host, _, path = parent.partition("/")
-        joined = os.path.normpath(f"/{path}/{url}").replace(os.sep, "/")
-        return network_origin(f"https://{host}{joined}")
+        joined_path = os.path.normpath(f"/{path}/{url}").replace(os.sep, "/")
+        return network_origin(f"https://{host}{joined_path}")
     return network_origin(url)
 
 
@@ -78,13 +85,13 @@ def network_origin(url: str, /) -> str | None:
     """Return a remote's host and path in a form shared by all its addresses, or None for a local address."""
     if "://" in url:
         try:
-            parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
+            url_parts = urlsplit(url)
+            host, port = url_parts.hostname, url_parts.port
         except ValueError:
             return None
-        if not host or parts.scheme == "file":
+        if not host or url_parts.scheme == "file":
             return None
-        host, path = host if port is None or port in _USUAL_PORTS else f"{host}:{port}", parts.path
+        host, path = host if port is None or port in _USUAL_PORTS else f"{host}:{port}", url_parts.path
     elif (match := _SCP_FORM.fullmatch(url)) is not None:
         host, path = match[1].lower(), match[2]
     else:
@@ -117,13 +124,13 @@ def root_commit(common: Path, /) -> str | None:
 
 def _head_commit(common: Path) -> str:
     """Return the commit id of `HEAD`, or an empty string before the first commit."""
-    head = _read_text(common / "HEAD").strip()
-    if not head.startswith("ref:"):
-        return head if _COMMIT.fullmatch(head) else ""
-    name = head.removeprefix("ref:").strip()
-    loose = _read_text(common / name).strip()
-    packed = (line.partition(" ") for line in _read_text(common / "packed-refs").splitlines())
-    commit = loose or next((commit for commit, _, ref in packed if ref.strip() == name), "")
+    head_text = _read_text(common / "HEAD").strip()
+    if not head_text.startswith("ref:"):
+        return head_text if _COMMIT.fullmatch(head_text) else ""
+    name = head_text.removeprefix("ref:").strip()
+    loose_commit = _read_text(common / name).strip()
+    packed_refs = (line.partition(" ") for line in _read_text(common / "packed-refs").splitlines())
+    commit = loose_commit or next((commit for commit, _, ref_name in packed_refs if ref_name.strip() == name), "")
     return commit if _COMMIT.fullmatch(commit) else ""
 
 
@@ -166,8 +173,8 @@ def _config_value(common: Path, header: str, pattern: re.Pattern[str]) -> str:
     for line in _read_text(common / "config").splitlines():
         text = line.strip()
         if text.startswith("["):
-            name, _, rest = text.partition(" ")
-            section = f"{name.lower()} {rest}".strip()
+            name, _, value_text = text.partition(" ")
+            section = f"{name.lower()} {value_text}".strip()
         elif section == header and (match := pattern.fullmatch(text)) is not None:
             return match[1]
     return ""
@@ -179,7 +186,7 @@ def _read_text(file: Path) -> str:
         # Opening a named pipe would block.
         if not file.is_file():
             return ""
-        with file.open("rb") as opened:
-            return opened.read(READ_BYTES).decode("utf-8", "replace")
+        with file.open("rb") as text_file:
+            return text_file.read(READ_BYTES).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""
