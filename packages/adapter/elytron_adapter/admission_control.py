@@ -251,15 +251,15 @@ class _CallRates:
         self._counts[name] = minute_count + 1
 
 
-def _wait_s(counted: int, before: int, within: float, *, most: int) -> int:
+def _wait_s(counted: int, previous_count: int, minute_fraction: float, *, most: int) -> int:
     """Return the seconds until one more call is allowed, when enough of the older ones have expired.
 
     Where this minute alone is full, that is in the next one, in which its calls are the older ones.
     """
     if counted < most:
-        minutes = 1.0 - (most - counted - 0.5) / before - within
+        minutes = 1.0 - (most - counted - 0.5) / previous_count - minute_fraction
     else:
-        minutes = 1.0 - within + 1.0 - (most - 0.5) / counted
+        minutes = 1.0 - minute_fraction + 1.0 - (most - 0.5) / counted
     return int(minutes * _MINUTE_S + _SLACK_S) + 1
 
 

@@ -95,12 +95,12 @@ def _wrap_write(
     return wrapped_fields | {"write": {**write, "kind": kind}}
 
 
-def _in_chat(rest: Json, chat: object, space: str | None) -> Json:
+def _in_chat(request_fields: Json, chat: object, space: str | None) -> Json:
     if chat is None:
-        return rest
-    scope = cast("Json", rest["scope"]) if isinstance(rest.get("scope"), dict) else {}
+        return request_fields
+    scope = cast("Json", request_fields["scope"]) if isinstance(request_fields.get("scope"), dict) else {}
     space_field = {"space": space} if space is not None else {}
-    return rest | {"scope": space_field | scope | {"chat": chat}}
+    return request_fields | {"scope": space_field | scope | {"chat": chat}}
 
 
 class CallTransport(StrEnum):

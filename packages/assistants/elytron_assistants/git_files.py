@@ -122,22 +122,22 @@ def root_commit(common: Path, /) -> str | None:
     return _root_by_program(common) if commit or (common / "reftable").is_dir() else ""
 
 
-def _head_commit(common: Path) -> str:
+def _head_commit(common_folder: Path) -> str:
     """Return the commit id of `HEAD`, or an empty string before the first commit."""
-    head_text = _read_text(common / "HEAD").strip()
+    head_text = _read_text(common_folder / "HEAD").strip()
     if not head_text.startswith("ref:"):
         return head_text if _COMMIT.fullmatch(head_text) else ""
     name = head_text.removeprefix("ref:").strip()
-    loose_commit = _read_text(common / name).strip()
-    packed_refs = (line.partition(" ") for line in _read_text(common / "packed-refs").splitlines())
+    loose_commit = _read_text(common_folder / name).strip()
+    packed_refs = (line.partition(" ") for line in _read_text(common_folder / "packed-refs").splitlines())
     commit = loose_commit or next((commit for commit, _, ref_name in packed_refs if ref_name.strip() == name), "")
     return commit if _COMMIT.fullmatch(commit) else ""
 
 
-def _loose_object(common: Path, commit: str) -> str | None:
+def _loose_object(common_folder: Path, commit: str) -> str | None:
     """Return the text of a loose commit object, or None if the commit is packed."""
     try:
-        with (common / "objects" / commit[:2] / commit[2:]).open("rb") as file:
+        with (common_folder / "objects" / commit[:2] / commit[2:]).open("rb") as file:
             data = zlib.decompressobj().decompress(file.read(READ_BYTES), READ_BYTES)
     except (OSError, zlib.error):
         return None
@@ -145,7 +145,7 @@ def _loose_object(common: Path, commit: str) -> str | None:
     return body.decode("utf-8", "replace") if kind.startswith(b"commit ") else None
 
 
-def _root_by_program(common: Path) -> str | None:
+def _root_by_program(common_folder: Path) -> str | None:
     program = shutil.which("git")
     # Windows also searches the current folder for programs, where a repository could place its own.
     if program is None or Path(program).resolve().is_relative_to(Path.cwd()):
@@ -154,7 +154,7 @@ def _root_by_program(common: Path) -> str | None:
     settings |= {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     try:
         process = subprocess.run(  # noqa: S603 - no shell, and no argument comes from the repository
-            [program, "--git-dir", str(common), *_PROGRAM],
+            [program, "--git-dir", str(common_folder), *_PROGRAM],
             env=settings,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -167,10 +167,10 @@ def _root_by_program(common: Path) -> str | None:
     return commit if _COMMIT.fullmatch(commit) else None
 
 
-def _config_value(common: Path, header: str, pattern: re.Pattern[str]) -> str:
+def _config_value(common_folder: Path, header: str, pattern: re.Pattern[str]) -> str:
     """Return the first value in a config section whose line matches `pattern`, or an empty string."""
     section = ""
-    for line in _read_text(common / "config").splitlines():
+    for line in _read_text(common_folder / "config").splitlines():
         text = line.strip()
         if text.startswith("["):
             name, _, value_text = text.partition(" ")

@@ -133,7 +133,7 @@ class _IdentityParts(NamedTuple):
     former: tuple[str, ...] = ()
 
 
-def _git_repository(git: GitPlace, place: Path, pins: Mapping[str, str]) -> ProjectIdentity:
+def _git_repository(git: GitPlace, folder: Path, pins: Mapping[str, str]) -> ProjectIdentity:
     parent = repository_of(git.top.parent, pins=pins) if git.is_submodule else None
     identity = _identity_of(git)
     return ProjectIdentity(
@@ -143,7 +143,7 @@ def _git_repository(git: GitPlace, place: Path, pins: Mapping[str, str]) -> Proj
         path=str(git.common),
         root=identity.root,
         former=identity.former,
-        package=_package_of(git.top, place),
+        package=_package_of(git.top, folder),
         parent=parent,
     )
 
@@ -176,12 +176,12 @@ def _label_of(path: Path) -> str:
     return (folder.name.removesuffix(".git") or str(folder))[: limits.NAME_CHARS].strip()
 
 
-def _package_of(top: Path, place: Path) -> str | None:
-    """Return the nearest folder with a manifest between `place` and `top`, excluding `top`; None if there is none."""
-    if not place.is_relative_to(top):
+def _package_of(top: Path, folder: Path) -> str | None:
+    """Return the nearest folder with a manifest between `folder` and `top`, excluding `top`; None if there is none."""
+    if not folder.is_relative_to(top):
         return None
     inner_folders: Iterable[Path] = (
-        each for each in (place, *place.parents) if each != top and each.is_relative_to(top)
+        each for each in (folder, *folder.parents) if each != top and each.is_relative_to(top)
     )
     package = next((each for each in inner_folders if any((each / name).is_file() for name in _MANIFESTS)), None)
     return package.relative_to(top).as_posix() if package is not None else None

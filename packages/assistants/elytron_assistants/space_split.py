@@ -101,10 +101,10 @@ class SpaceSplit:
                     {name: session[name] for name in names[start : start + BATCH_TURNS]}, project_place
                 )
 
-    async def _move_turns(self, turns: Mapping[str, Turn], place: ProjectMemory) -> None:
+    async def _move_turns(self, turns: Mapping[str, Turn], project_place: ProjectMemory) -> None:
         last_turn = list(turns.values())[-1]
         scope = Scope(
-            space=place.spaces[0],
+            space=project_place.spaces[0],
             agent=last_turn.agent,
             app=last_turn.app,
             channel=last_turn.channel,
@@ -112,12 +112,12 @@ class SpaceSplit:
         )
         transcript_write = TranscriptWrite(turns=tuple(_draft_of(name, turn) for name, turn in turns.items()))
         await write_tiers(
-            self.memory, self.memory.operate, MemoryWriteRequest(scope=scope, write=transcript_write), place
+            self.memory, self.memory.operate, MemoryWriteRequest(scope=scope, write=transcript_write), project_place
         )
         ids = [message_id(TurnId(name), part) for name, turn in turns.items() for part in range(len(turn.messages))]
         for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
             part = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
-            reason = f"moved to {place.spaces[0]}"
+            reason = f"moved to {project_place.spaces[0]}"
             request = MemoryForgetRequest(scope=Scope(space=self.space), ids=part, reason=reason)
             await self.memory.operate(request)
 

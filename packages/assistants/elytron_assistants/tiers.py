@@ -133,7 +133,7 @@ def _joined_blocks(reports: Sequence[MemoryProjectionReport]) -> str:
 
 
 def _tier_request(
-    request: MemoryProjectionRequest, tier: ReadingTier, place: ProjectMemory, max_chars: int
+    request: MemoryProjectionRequest, tier: ReadingTier, project_place: ProjectMemory, max_chars: int
 ) -> MemoryProjectionRequest:
     assert request.scope is not None
     changes: dict[str, object] = {
@@ -141,9 +141,9 @@ def _tier_request(
         "max_chars": max_chars,
         "line_label": tier.label,
     }
-    if place.space is not None and tier.space == place.person:
+    if project_place.space is not None and tier.space == project_place.person:
         # What the person said in this project is already in the project's tier.
-        other_source = FieldCondition(field=_SOURCE, comparison=ComparisonOperator.NE, values=(place.space,))
+        other_source = FieldCondition(field=_SOURCE, comparison=ComparisonOperator.NE, values=(project_place.space,))
         changes["filters"] = RecallFilters(where=(AnyOf(conditions=(other_source,)),))
     return request.model_copy(update=changes)
 
@@ -179,16 +179,19 @@ async def write_tiers(
     return report
 
 
-def _own_turns(memory: MemoryRuntime, turns: tuple[TurnDraft, ...], place: ProjectMemory) -> Iterator[TurnDraft]:
+def _own_turns(
+    memory: MemoryRuntime, turns: tuple[TurnDraft, ...], project_place: ProjectMemory
+) -> Iterator[TurnDraft]:
     """Yield a reduced turn, with only the personal sentences, for each turn in which users talk about themselves."""
     for turn in turns:
         messages = tuple(
             message.model_copy(update={"text": text})
             for message in turn.messages
-            if message.role is EvidenceRole.USER and (text := personal_words(memory, message.text, label=place.label))
+            if message.role is EvidenceRole.USER
+            and (text := personal_words(memory, message.text, label=project_place.label))
         )
         if messages:
-            metadata = {**turn.metadata, _SOURCE: str(place.space)}
+            metadata = {**turn.metadata, _SOURCE: str(project_place.space)}
             yield TurnDraft(messages=messages, host_id=turn.host_id, metadata=metadata, host_refs=turn.host_refs)
 
 

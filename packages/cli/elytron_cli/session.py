@@ -306,11 +306,11 @@ async def project_labels(session: CommandSession, /) -> dict[str, str]:
     return {}
 
 
-async def _project_space(settings: RunSettings, place: Path | None) -> str:
+async def _project_space(settings: RunSettings, project_folder: Path | None) -> str:
     from elytron_assistants.project_identity import session_folder
     from elytron_assistants.project_registry import note_project, project_memory
 
-    folder = place or session_folder(str(Path.cwd()), environment=os.environ)
+    folder = project_folder or session_folder(str(Path.cwd()), environment=os.environ)
     async with open_session(settings, when_missing=WhenMissing.PRETEND, loads_search=False) as session:
         home_place = await project_memory(session.runtime, folder, person=person_space(settings))
         if await session.runtime.context.spaces.find(SpaceId(home_place.spaces[0])) is not None:

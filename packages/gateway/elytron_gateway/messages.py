@@ -186,14 +186,14 @@ def _content_item(part: str | MessageFile, key: str) -> UpstreamItem:
 
 
 async def _message_key(
-    ctx: OperationContext, owner: MemoryOwner, session_id: str, told_key: str | None, number: int
+    ctx: OperationContext, owner: MemoryOwner, session_id: str, told_key: str | None, message_number: int
 ) -> str:
     if told_key is None:
         return collection.new_key(ctx)
-    return (await record_of(ctx, owner.space)).tag("gateway attachment", session_id, told_key, str(number))
+    return (await record_of(ctx, owner.space)).tag("gateway attachment", session_id, told_key, str(message_number))
 
 
-async def _parse_message(number: int, message: WireMessage, reach: _ReachableFiles) -> ParsedMessage:
+async def _parse_message(message_number: int, message: WireMessage, reach: _ReachableFiles) -> ParsedMessage:
     items = message.content if isinstance(message.content, tuple) else ()
     texts = [message.content] if isinstance(message.content, str) else []
     parts: list[str | MessageFile] = []
@@ -202,7 +202,7 @@ async def _parse_message(number: int, message: WireMessage, reach: _ReachableFil
             parts.append(item.text)
             texts.append(item.text)
             continue
-        file = await _item_file(item, reach, field=f"messages.{number}.content.{place}")
+        file = await _item_file(item, reach, field=f"messages.{message_number}.content.{place}")
         parts.append(file)
         texts.append(await _text_of(file, reach.extraction))
     calls = [call.model_dump(mode="json") for call in message.tool_calls or ()]

@@ -173,29 +173,29 @@ class UserQuotas:
 
         return room
 
-    async def _allot(self, owner: MemoryOwner, of: QuotaQuantity, amount: int, limit: int) -> None:
+    async def _allot(self, owner: MemoryOwner, quantity: QuotaQuantity, amount: int, limit: int) -> None:
         """Let the owner's space hold `amount`. Raises LimitExceeded where the quota has no room for it."""
 
         async def plan(user: GatewayUser) -> GatewayUser:
             other_spaces = [SpaceId(space) for space in user.spaces if space != owner.space]
-            counts = {space: held_amount(await self._counting.of(space), of) for space in other_spaces}
+            counts = {space: held_amount(await self._counting.of(space), quantity) for space in other_spaces}
             # The counts decide here, because unused parts can be reclaimed.
             if sum(counts.values()) + amount > limit:
-                raise LimitExceeded(what=_QUOTA_NAMES[of], limit=limit)
-            parts_by_space = parts_of(user, of)
+                raise LimitExceeded(what=_QUOTA_NAMES[quantity], limit=limit)
+            parts_by_space = parts_of(user, quantity)
             for space in other_spaces:
                 own_part = parts_by_space.get(space)
                 # Lowered in the previous round. With the count rewritten, its rest is free.
                 if own_part is not None and own_part.may_hold < own_part.set_aside:
-                    counts[space] = held_amount(await self._counting.renew(space), of)
-                    parts_by_space[space] = _allotment_part(space, of, max(own_part.may_hold, counts[space]))
+                    counts[space] = held_amount(await self._counting.renew(space), quantity)
+                    parts_by_space[space] = _allotment_part(space, quantity, max(own_part.may_hold, counts[space]))
             reserved_amounts = {
                 space: parts_by_space[space].set_aside if space in parts_by_space else 0 for space in other_spaces
             }
             available_amount = limit - sum(max(reserved_amounts[space], counts[space]) for space in other_spaces)
             if amount <= available_amount:
                 parts_by_space[owner.space] = _allotment_part(
-                    owner.space, of, min(available_amount, amount + limit // SHARES)
+                    owner.space, quantity, min(available_amount, amount + limit // SHARES)
                 )
             else:
                 # No room yet: the limits of the others are lowered to their counts, and the next round takes the rest.
@@ -206,13 +206,13 @@ class UserQuotas:
                     for space in other_spaces
                     if space in parts_by_space
                 }
-            return _with_parts(user, of, parts_by_space.values())
+            return _with_parts(user, quantity, parts_by_space.values())
 
         for _ in range(RACES):
-            own_part = parts_of(await self._users.change(owner.user, plan), of).get(owner.space)
+            own_part = parts_of(await self._users.change(owner.user, plan), quantity).get(owner.space)
             if own_part is not None and own_part.may_hold >= amount:
                 return
-        raise LimitExceeded(what=_QUOTA_NAMES[of], limit=limit)
+        raise LimitExceeded(what=_QUOTA_NAMES[quantity], limit=limit)
 
 
 def held_amount(counts: SpaceCounts, quantity: QuotaQuantity, /) -> int:
@@ -237,12 +237,12 @@ _QUOTA_NAMES = {
 }
 
 
-def _allotment_part(space: str, of: QuotaQuantity, size: int) -> QuotaShare:
-    return QuotaShare(space=space, of=of, may_hold=size, set_aside=size)
+def _allotment_part(space: str, quantity: QuotaQuantity, size: int) -> QuotaShare:
+    return QuotaShare(space=space, of=quantity, may_hold=size, set_aside=size)
 
 
-def _with_parts(user: GatewayUser, of: QuotaQuantity, parts: Iterable[QuotaShare]) -> GatewayUser:
-    other_parts = (part for part in user.allotted if part.of is not of)
+def _with_parts(user: GatewayUser, quantity: QuotaQuantity, new_parts: Iterable[QuotaShare]) -> GatewayUser:
+    other_parts = (part for part in user.allotted if part.of is not quantity)
     return user.model_copy(
-        update={"allotted": tuple(sorted((*other_parts, *parts), key=lambda part: (part.space, part.of)))}
+        update={"allotted": tuple(sorted((*other_parts, *new_parts), key=lambda part: (part.space, part.of)))}
     )

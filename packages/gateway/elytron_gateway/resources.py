@@ -211,7 +211,7 @@ class OwnedResources:
 
         await self._counting.change(owner.space, plan)
 
-    def _new(self, file: UploadedFile, mime: str, place: str) -> CollectionDocument[UploadedResource]:
+    def _new(self, file: UploadedFile, mime: str, content_tag: str) -> CollectionDocument[UploadedResource]:
         key = collection.new_key(self._ctx)
         now = self._ctx.clock.now()
         resource = UploadedResource(
@@ -222,7 +222,7 @@ class OwnedResources:
             mime=mime,
             size=len(file.data),
             source=file.source,
-            twin=place,
+            twin=content_tag,
             created_at=now,
             updated_at=now,
         )
@@ -313,8 +313,10 @@ def _whole_document(resource: UploadedResource, owner: MemoryOwner, data: bytes)
     return replace(document, items=(*text_items, UpstreamItem(file, data)), is_file_alone=True)
 
 
-def _chunk_document(resource: UploadedResource, owner: MemoryOwner, number: int, chunk: FileChunk) -> UpstreamMessage:
-    metadata: Metadata = {"resource_id": resource.resource_id, "chunk": number}
+def _chunk_document(
+    resource: UploadedResource, owner: MemoryOwner, chunk_number: int, chunk: FileChunk
+) -> UpstreamMessage:
+    metadata: Metadata = {"resource_id": resource.resource_id, "chunk": chunk_number}
     if chunk.page is not None:
         metadata["page"] = chunk.page
     if chunk.heading:
@@ -326,7 +328,9 @@ def _chunk_document(resource: UploadedResource, owner: MemoryOwner, number: int,
         at=resource.created_at,
         authority=EvidenceAuthority.EXTERNAL_CONTENT,
     )
-    return UpstreamMessage(message, key=f"{resource.resource_id}.{number}", tags=(RESOURCE_TAG,), metadata=metadata)
+    return UpstreamMessage(
+        message, key=f"{resource.resource_id}.{chunk_number}", tags=(RESOURCE_TAG,), metadata=metadata
+    )
 
 
 REDIRECTS = 3

@@ -80,20 +80,20 @@ class MemorySearch:
         return results
 
     async def _best_results(
-        self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope, where: SearchWhere, *, limit: int
+        self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope, search_where: SearchWhere, *, limit: int
     ) -> tuple[list[SearchResult], bool]:
         """Return what is shown of the best `limit` memories, and whether there are no more than these."""
-        memories = list(await self._upstream.search(owner, request.query, where, limit=limit))
+        memories = list(await self._upstream.search(owner, request.query, search_where, limit=limit))
         has_edits = (await self._counting.of(owner.space)).edits > 0
         # The text of an override is in a separate session, which a search of one chat excludes.
         if has_edits and (scope == "current_chat" or self._upstream is not self._local):
-            edit_filter = edit_tag(where.session) if where.session is not None else where.tag
+            edit_filter = edit_tag(search_where.session) if search_where.session is not None else search_where.tag
             texts = await self._local.search(owner, request.query, SearchWhere(tag=edit_filter), limit=limit)
             # Tags of sessions whose names differ only in case are equal.
-            memories += [one for one in texts if where.session in {None, one.metadata.get(EDIT_SESSION)}]
+            memories += [one for one in texts if search_where.session in {None, one.metadata.get(EDIT_SESSION)}]
         has_all = len(memories) < limit
         if has_edits and self._upstream is self._local:
-            memories += await self._edits.beneath(owner, request.query, where, limit=limit)
+            memories += await self._edits.beneath(owner, request.query, search_where, limit=limit)
         edits = await self._edits.of(owner, [_hit_target(item) for item in memories]) if has_edits else {}
         resources = await self._resources.extracted(owner, [_resource_of(item) for item in memories])
         results: dict[str, SearchResult] = {}
@@ -135,10 +135,10 @@ class MemorySearch:
                 return SearchWhere()
 
 
-def _at_common_score(result: SearchResult, common: dict[str, float]) -> SearchResult:
+def _at_common_score(result: SearchResult, common_scores: dict[str, float]) -> SearchResult:
     """Return the result with its score in the common recall; behind all of that recall if it is not among its best."""
-    lowest_score = min(common.values(), default=0.0)
-    return result.model_copy(update={"score": common.get(result.id, min(result.score, lowest_score))})
+    lowest_score = min(common_scores.values(), default=0.0)
+    return result.model_copy(update={"score": common_scores.get(result.id, min(result.score, lowest_score))})
 
 
 def _hit_target(item: FoundMemory) -> str:

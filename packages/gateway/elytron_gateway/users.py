@@ -182,9 +182,9 @@ class GatewayUsers:
             # An erasure also removes every byte of what was replaced before it, here the former salts.
             await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=(upgrade_ref,)))
 
-    async def _upgraded(self, stored: CollectionDocument[GatewayUser]) -> list[PutChange]:
+    async def _upgraded(self, user_document: CollectionDocument[GatewayUser]) -> list[PutChange]:
         """Return the change that leaves a user with the key's tag, but no salt from which this store derives it."""
-        user = stored.value
+        user = user_document.value
         store_secret = bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
         update: Mapping[str, object] = {} if user.revoked_at is None else _NO_KEY
         for secret in (
@@ -199,7 +199,11 @@ class GatewayUsers:
                 break
         upgraded_user = user.model_copy(update=update)
         # A key under a secret that is unknown here is unchanged: nothing in this store makes it.
-        return [self._users.put(stored.key, upgraded_user, expects=stored.revision)] if upgraded_user != user else []
+        return (
+            [self._users.put(user_document.key, upgraded_user, expects=user_document.revision)]
+            if upgraded_user != user
+            else []
+        )
 
     async def _change(self, user_id: str, update: Update) -> GatewayUser:
         async def change(user: GatewayUser) -> GatewayUser:
@@ -229,18 +233,25 @@ class GatewayUsers:
         await commit_changes(self._ctx, SPACE, user_change, *keys, takes_back=bool(keys))
         return user
 
-    async def _key_changes(self, before: GatewayUser | None, after: GatewayUser) -> list[PutChange | DeleteChange]:
+    async def _key_changes(
+        self, previous_user: GatewayUser | None, changed_user: GatewayUser
+    ) -> list[PutChange | DeleteChange]:
         """Return the changes that store a user's new key and remove the old one."""
-        if before is not None and (before.key_tag, before.salt) == (after.key_tag, after.salt):
+        if previous_user is not None and (previous_user.key_tag, previous_user.salt) == (
+            changed_user.key_tag,
+            changed_user.salt,
+        ):
             return []
         ended_keys = (
-            [await self._keys.get(SPACE, tag) for tag in await self._key_tags(before)] if before is not None else []
+            [await self._keys.get(SPACE, tag) for tag in await self._key_tags(previous_user)]
+            if previous_user is not None
+            else []
         )
         changes: list[PutChange | DeleteChange] = [
             self._keys.remove(stored) for stored in ended_keys if stored is not None
         ]
-        if after.key_tag:
-            changes.append(self._keys.put(after.key_tag, KeyName(user_id=after.user_id), expects=0))
+        if changed_user.key_tag:
+            changes.append(self._keys.put(changed_user.key_tag, KeyName(user_id=changed_user.user_id), expects=0))
         return changes
 
     async def _key_tags(self, user: GatewayUser) -> list[str]:

@@ -98,14 +98,14 @@ def _is_field(part: object) -> bool:
     return isinstance(part, dict)
 
 
-def _inline_references(value: Any, inner: Mapping[str, Json]) -> Any:
+def _inline_references(value: Any, inlined_schemas: Mapping[str, Json]) -> Any:
     match value:
-        case {"$ref": str(ref)} if (schema := inner.get(ref.removeprefix(REF))) is not None:
-            return _inline_references(schema, inner)
+        case {"$ref": str(ref)} if (schema := inlined_schemas.get(ref.removeprefix(REF))) is not None:
+            return _inline_references(schema, inlined_schemas)
         case dict():
-            return {name: _inline_references(part, inner) for name, part in cast("Json", value).items()}
+            return {name: _inline_references(part, inlined_schemas) for name, part in cast("Json", value).items()}
         case list():
-            return [_inline_references(part, inner) for part in cast("list[Any]", value)]
+            return [_inline_references(part, inlined_schemas) for part in cast("list[Any]", value)]
         case _:
             return value
 

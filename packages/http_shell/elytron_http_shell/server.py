@@ -319,12 +319,12 @@ def is_loopback(host: str, /) -> bool:
         return False
 
 
-def _require_safe(serving: ServingSettings, *, has_keys: bool) -> None:
-    if is_loopback(serving.host):
+def _require_safe(serving_settings: ServingSettings, *, has_keys: bool) -> None:
+    if is_loopback(serving_settings.host):
         return
-    if serving.development:
+    if serving_settings.development:
         raise PermissionRefused("development mode requires no credentials, so it can listen only on this machine")
-    if not has_keys and not serving.operator_key:
+    if not has_keys and not serving_settings.operator_key:
         raise PermissionRefused(
             "callers from other machines need credentials, and there is no access key yet:"
             " create one with `elytron access add --kind operator --label <name>`"
@@ -335,10 +335,10 @@ async def _first_key(keys: AccessKeys) -> str:
     return (await keys.add(AccessAddRequest(kind=PrincipalKind.OPERATOR, label="first operator"))).key
 
 
-def _allowed_hosts(serving: ServingSettings) -> frozenset[str]:
-    host = serving.host.lower()
+def _allowed_hosts(serving_settings: ServingSettings) -> frozenset[str]:
+    host = serving_settings.host.lower()
     own_hosts = {f"[{host}]"} if ":" in host else {host}
-    return LOOPBACK | own_hosts | frozenset(name.lower() for name in serving.names)
+    return LOOPBACK | own_hosts | frozenset(name.lower() for name in serving_settings.names)
 
 
 def given_socket(serving_settings: ServingSettings, /) -> AbstractContextManager[socket.socket]:
@@ -454,9 +454,9 @@ def _signals_end(signals: Iterable[signal.Signals], end: Callable[[], None]) -> 
             signal.signal(signal_number, handler)
 
 
-async def _streams_left(admission: CallerAdmission, server: Any, until: float) -> None:
+async def _streams_left(admission: CallerAdmission, server: Any, deadline: float) -> None:
     """Wait for streams, which report why they end; uvicorn would cut them off with its own code."""
-    while admission.streams and not server.force_exit and time.monotonic() < until:  # noqa: ASYNC110 - three ends
+    while admission.streams and not server.force_exit and time.monotonic() < deadline:  # noqa: ASYNC110 - three ends
         await asyncio.sleep(_LOOK_S)
 
 

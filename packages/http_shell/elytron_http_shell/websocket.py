@@ -430,13 +430,13 @@ def _id_of(data: bytes) -> str:
         return ""
 
 
-def _error_event(frame_id: str, rejected: RejectedAnswer) -> ErrorEvent:
+def _error_event(frame_id: str, rejection: RejectedAnswer) -> ErrorEvent:
     problem = EventProblem(
-        code=rejected.error_key,
-        seed_key=rejected.seed_key,
-        detail=rejected.reason,
-        retryable=rejected.retryable,
-        details=rejected.details,
+        code=rejection.error_key,
+        seed_key=rejection.seed_key,
+        detail=rejection.reason,
+        retryable=rejection.retryable,
+        details=rejection.details,
     )
     return ErrorEvent(id=frame_id, error=problem)
 

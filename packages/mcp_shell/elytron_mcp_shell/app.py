@@ -123,17 +123,19 @@ class LateMcpApp:
             first_request.set()
             await app_task
 
-    async def _keep(self, first_request: asyncio.Event, opened: "asyncio.Future[ASGIApp]", over: asyncio.Event) -> None:
+    async def _keep(
+        self, first_request: asyncio.Event, app_future: "asyncio.Future[ASGIApp]", end_event: asyncio.Event
+    ) -> None:
         await first_request.wait()
-        if over.is_set():
+        if end_event.is_set():
             return
         # These imports take long and would block the loop.
         for name in ("elytron_mcp_shell.server", "mcp.server.streamable_http_manager"):
             await asyncio.to_thread(import_module, name)
         mcp_application = self._build()
         async with mcp_application.running():
-            opened.set_result(mcp_application.app)
-            await over.wait()
+            app_future.set_result(mcp_application.app)
+            await end_event.wait()
 
 
 _METADATA: Final = "/.well-known/oauth-protected-resource"

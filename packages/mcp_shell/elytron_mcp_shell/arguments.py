@@ -66,30 +66,30 @@ def _earlier_names(model: type[Value], /) -> Collection[str]:
     }
 
 
-def _coerce_value(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
-    schema = _resolve_reference(schema, shared)
+def _coerce_value(value: Any, schema: Schema, definitions: Schema, depth: int) -> Any:
+    schema = _resolve_reference(schema, definitions)
     alternatives: list[Schema] = [
-        _resolve_reference(alternative, shared) for alternative in schema.get("anyOf") or schema.get("oneOf") or ()
+        _resolve_reference(alternative, definitions) for alternative in schema.get("anyOf") or schema.get("oneOf") or ()
     ]
     if depth > _DEPTH:
         return value
     if not alternatives:
-        return _coerce_form(value, schema, shared, depth)
+        return _coerce_form(value, schema, definitions, depth)
     discriminator = schema.get("discriminator", {})
     if isinstance(value, dict) and discriminator:
         reference = discriminator["mapping"].get(cast("Schema", value).get(discriminator["propertyName"]))
-        alternatives = [_resolve_reference({"$ref": reference}, shared)] if isinstance(reference, str) else []
+        alternatives = [_resolve_reference({"$ref": reference}, definitions)] if isinstance(reference, str) else []
     for alternative in alternatives:
         if _fits_schema(value, alternative):
-            return _coerce_form(value, alternative, shared, depth)
+            return _coerce_form(value, alternative, definitions, depth)
     for alternative in alternatives:
-        coerced_value = _coerce_form(value, alternative, shared, depth)
+        coerced_value = _coerce_form(value, alternative, definitions, depth)
         if _fits_schema(coerced_value, alternative):
             return coerced_value
     return cast("Any", value)
 
 
-def _coerce_form(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
+def _coerce_form(value: Any, schema: Schema, definitions: Schema, depth: int) -> Any:
     """Return `value` converted to the single form of `schema`, or unchanged."""
     match schema.get("type"), value:
         case "integer", str() if _INTEGER.fullmatch(value):
@@ -103,17 +103,21 @@ def _coerce_form(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
         case "string", int() | float() if not isinstance(value, bool):
             return json.dumps(value)
         case "array", _:
-            return _coerce_list(value, schema, shared, depth)
+            return _coerce_list(value, schema, definitions, depth)
         case "object", str():
             parsed = _parse_json(value)
-            return _coerce_object(cast("Schema", parsed), schema, shared, depth) if isinstance(parsed, dict) else value
+            return (
+                _coerce_object(cast("Schema", parsed), schema, definitions, depth)
+                if isinstance(parsed, dict)
+                else value
+            )
         case "object", dict():
-            return _coerce_object(cast("Schema", value), schema, shared, depth)
+            return _coerce_object(cast("Schema", value), schema, definitions, depth)
         case _:
             return value
 
 
-def _coerce_list(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
+def _coerce_list(value: Any, schema: Schema, definitions: Schema, depth: int) -> Any:
     items: list[Any]
     match value:
         case str():
@@ -125,10 +129,10 @@ def _coerce_list(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
             items = cast("list[Any]", value)
         case _:
             return value
-    return [_coerce_value(item, schema.get("items", {}), shared, depth + 1) for item in items]
+    return [_coerce_value(item, schema.get("items", {}), definitions, depth + 1) for item in items]
 
 
-def _coerce_object(value: Schema, schema: Schema, shared: Schema, depth: int) -> Any:
+def _coerce_object(value: Schema, schema: Schema, definitions: Schema, depth: int) -> Any:
     """Return an object without null values of optional fields."""
     properties = cast("Schema", schema.get("properties", {}))
     required_names = schema.get("required", ())
@@ -138,7 +142,7 @@ def _coerce_object(value: Schema, schema: Schema, shared: Schema, depth: int) ->
         if field is None and name in properties and name not in required_names:
             continue
         property_schema = properties.get(name, additional_schema if isinstance(additional_schema, dict) else {})
-        coerced_fields[name] = _coerce_value(field, property_schema, shared, depth + 1)
+        coerced_fields[name] = _coerce_value(field, property_schema, definitions, depth + 1)
     return coerced_fields
 
 
@@ -152,12 +156,12 @@ def _parse_json(text: str) -> Any:
         return None
 
 
-def _resolve_reference(schema: Schema, shared: Schema) -> Schema:
+def _resolve_reference(schema: Schema, definitions: Schema) -> Schema:
     reference = schema.get("$ref")
     if not isinstance(reference, str):
         return schema
     return {
-        **shared.get(reference.rpartition("/")[2], {}),
+        **definitions.get(reference.rpartition("/")[2], {}),
         **{keyword: keyword_value for keyword, keyword_value in schema.items() if keyword != "$ref"},
     }
 

@@ -158,7 +158,7 @@ class _ReadAnswer(Generic[ValueT]):
     problem: str = ""
 
 
-def _read_answer(answer: WrittenText, shape: type[ValueT]) -> _ReadAnswer[ValueT]:
+def _read_answer(answer: WrittenText, answer_type: type[ValueT]) -> _ReadAnswer[ValueT]:
     text = bare_json(answer.text)
     if answer.is_cut or looks_cut(text):
         return _ReadAnswer(None, "it was cut off before its end: answer shorter")
@@ -170,7 +170,7 @@ def _read_answer(answer: WrittenText, shape: type[ValueT]) -> _ReadAnswer[ValueT
         if parsed_json is None:
             return _ReadAnswer(None, error.message if isinstance(error, InvalidJson) else "it is too long")
     try:
-        return _ReadAnswer(shape.model_validate(parsed_json))
+        return _ReadAnswer(answer_type.model_validate(parsed_json))
     except ValidationError as error:
         first_error = error.errors(include_url=False, include_input=False, include_context=False)[0]
         error_place = ".".join(str(part) for part in first_error["loc"]) or "the answer"

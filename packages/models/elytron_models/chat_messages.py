@@ -162,8 +162,8 @@ def _sound_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _raw_text(raw: Mapping[str, Any], name: str) -> str:
-    return _value_word(raw.get(name))
+def _raw_text(raw_message: Mapping[str, Any], name: str) -> str:
+    return _value_word(raw_message.get(name))
 
 
 def _value_word(value: object) -> str:

@@ -80,8 +80,8 @@ class LineCutter:
             return line.removeprefix(_BOM)
         return line
 
-    def _keep(self, rest: bytes) -> None:
-        self._rest += rest
+    def _keep(self, unfinished_line: bytes) -> None:
+        self._rest += unfinished_line
         if len(self._rest) > self._limit:
             raise FrameTooLarge
 
@@ -244,9 +244,11 @@ class StreamParser:
         events = self._parse_frames(self._frames.end(), is_last=True, is_clean=is_clean)
         return events if self.is_over else [*events, *self._fail(FailureReason.CUT)]
 
-    def _parse_frames(self, frames: list[bytes], *, is_last: bool = False, is_clean: bool = False) -> list[ModelEvent]:
+    def _parse_frames(
+        self, complete_frames: list[bytes], *, is_last: bool = False, is_clean: bool = False
+    ) -> list[ModelEvent]:
         parsed_events: list[ModelEvent] = []
-        for frame in [*frames, *((None,) if is_last and is_clean else ())]:
+        for frame in [*complete_frames, *((None,) if is_last and is_clean else ())]:
             if frame is None:
                 events = self._answer.closed()
             elif frame.strip() == _DONE_FRAME:

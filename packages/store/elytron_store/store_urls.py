@@ -441,9 +441,9 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def _local_address(engine: Literal["file", "sqlite", "embedded"], rest: str) -> StoreAddress:
+def _local_address(engine: Literal["file", "sqlite", "embedded"], address_text: str) -> StoreAddress:
     """Return the address of a local store, whose URL may limit its disk use."""
-    path_text, _, query = rest.partition("?")
+    path_text, _, query = address_text.partition("?")
     names = ("reserve_bytes", "wal_bytes") if engine == "sqlite" else ("reserve_bytes",)
     bound_values: dict[str, int] = {}
     for option in query.split("&") if query else ():
@@ -458,18 +458,18 @@ def _local_address(engine: Literal["file", "sqlite", "embedded"], rest: str) -> 
     return StoreAddress(engine, _scheme_path(path_text), bounds=DeviceBounds(**bound_values))
 
 
-def _scheme_path(rest: str) -> Path:
+def _scheme_path(address_text: str) -> Path:
     """Return the path after a scheme."""
-    if "#" in rest:
+    if "#" in address_text:
         raise StoreUrlInvalid(problem="has a fragment: write # as %23 in names")
-    if rest.startswith("//"):
-        host_name, slash, absolute = rest[2:].partition("/")
+    if address_text.startswith("//"):
+        host_name, slash, absolute = address_text[2:].partition("/")
         if host_name not in {"", "localhost"} or not slash:
             # Not shown: the URL may contain the user and password of another kind of store.
             raise StoreUrlInvalid(problem="names a host: use three slashes for an absolute path")
-        rest = "/" + absolute.lstrip("/")
+        address_text = "/" + absolute.lstrip("/")
     try:
-        text = unquote_to_bytes(rest).decode("utf-8")
+        text = unquote_to_bytes(address_text).decode("utf-8")
     except UnicodeError:
         raise StoreUrlInvalid(problem="has %-escapes or characters that are not UTF-8") from None
     if not text.strip("/") or "\0" in text:

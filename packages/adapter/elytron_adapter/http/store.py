@@ -133,12 +133,14 @@ def _json_response(answer: WireValue) -> Response:
     return Response(answer.model_dump_json(), media_type="application/json")
 
 
-async def _framed_blob(first: bytes | None, rest: AsyncIterator[bytes], *, request_id: str) -> AsyncIterator[bytes]:
+async def _framed_blob(
+    first_chunk: bytes | None, later_chunks: AsyncIterator[bytes], *, request_id: str
+) -> AsyncIterator[bytes]:
     """Yield a blob in frames: its chunks, and its end or an error."""
-    if first is not None:
-        yield encode_frame(CHUNK, first)
+    if first_chunk is not None:
+        yield encode_frame(CHUNK, first_chunk)
     try:
-        async for chunk in rest:
+        async for chunk in later_chunks:
             yield encode_frame(CHUNK, chunk)
     except ElytronError as error:
         document = problem_document(reject_error(error, request_id=request_id))

@@ -296,9 +296,9 @@ def _changed_ns(file: Path) -> int:
     return 0
 
 
-def _pause_path(place: Path) -> str:
-    git = working_copy(place)
-    return str(git.common if git is not None else place)
+def _pause_path(folder: Path) -> str:
+    git = working_copy(folder)
+    return str(git.common if git is not None else folder)
 
 
 def _read_value(file: Path, kind: type[ValueT]) -> ValueT | None:

@@ -156,17 +156,21 @@ class _HookWork:
         self.record.note(lambda record: self._placed(result.change(record)))
         return result.block
 
-    async def _answer_prompt(self, before: SessionActivity) -> HookResult:
+    async def _answer_prompt(self, previous_record: SessionActivity) -> HookResult:
         messages = TurnMessages(
-            current=self.event.query, ids=frozenset(before.shown_ids), has_conversation=not before.is_compacted
+            current=self.event.query,
+            ids=frozenset(previous_record.shown_ids),
+            has_conversation=not previous_record.is_compacted,
         )
         # If a host has no start event, the first prompt shows the repository's state as well.
-        has_shown_block = before.has_start or bool(before.shown_lines)
+        has_shown_block = previous_record.has_start or bool(previous_record.shown_lines)
         max_chars = min(self.call.max_chars, self.event.contract.max_chars)
         budget = TurnBudget(max_chars, answers_only=has_shown_block, gate=RecallGate.STRICT)
         memory = TurnMemory(self.memory.operate, self.memory.scope)
         key, now = self.record.records.line_key(), self.record.now
-        block = await recalled_block(memory, messages, budget, shown_lines=before.shown_lines, key=key, now=now)
+        block = await recalled_block(
+            memory, messages, budget, shown_lines=previous_record.shown_lines, key=key, now=now
+        )
 
         def change(record: SessionActivity) -> SessionActivity:
             counts = ActivityCounts(
@@ -181,11 +185,11 @@ class _HookWork:
 
         return HookResult(block, change)
 
-    async def _answer_start(self, before: SessionActivity) -> HookResult:
+    async def _answer_start(self, previous_record: SessionActivity) -> HookResult:
         key, event = self.record.records.line_key(), self.event
         block = await start_block(self.memory.operate, self.memory.scope, key=key)
         digest = digest_of("\n".join(block.lines)) if block.lines else ""
-        if not event.begins_context and digest == before.digest:
+        if not event.begins_context and digest == previous_record.digest:
             return HookResult(HookBlock(), _with_start)
 
         def change(record: SessionActivity) -> SessionActivity:
@@ -197,14 +201,14 @@ class _HookWork:
 
         return HookResult(block, change)
 
-    async def _store_turns(self, before: SessionActivity) -> HookResult:
+    async def _store_turns(self, previous_record: SessionActivity) -> HookResult:
         memory, environment = self.memory, self.call.environment
         if memory.runtime is not None and memory.place is not None:
             stored_turns = await store_session(memory.runtime, memory.place, self.event, environment=environment)
         else:
             turn_memory = TurnMemory(memory.operate, memory.scope)
             stored_turns = await send_session(turn_memory, self.event, environment=environment)
-        used_hits = await _count_used(memory, before.pending, stored_turns) if stored_turns.reply else 0
+        used_hits = await _count_used(memory, previous_record.pending, stored_turns) if stored_turns.reply else 0
 
         def change(record: SessionActivity) -> SessionActivity:
             counts = record.counts + ActivityCounts(stored_turns=stored_turns.count, used_hits=used_hits)
@@ -225,7 +229,7 @@ def _with_start(record: SessionActivity) -> SessionActivity:
     return record.model_copy(update={"has_start": True})
 
 
-async def _count_used(memory: HookMemory, pending: tuple[str, ...], stored: StoredTurns) -> int:
+async def _count_used(memory: HookMemory, pending: tuple[str, ...], stored_turns: StoredTurns) -> int:
     """Return how many of the shown memories have words in the reply."""
     spaces = memory.place.spaces if memory.place is not None else (memory.scope.space,)
     operate_memory = memory.runtime.operate if memory.runtime is not None else memory.operate
@@ -235,7 +239,7 @@ async def _count_used(memory: HookMemory, pending: tuple[str, ...], stored: Stor
             with suppress(ElytronError):  # it is in another tier, or was erased
                 scope = memory.scope.model_copy(update={"space": space})
                 hit = await operate_memory(MemoryGetRequest(scope=scope, id=name))
-                count += is_used(hit.text, stored.reply, stored.prompt)
+                count += is_used(hit.text, stored_turns.reply, stored_turns.prompt)
                 break
     return count
 

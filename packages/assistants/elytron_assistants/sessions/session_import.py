@@ -254,9 +254,9 @@ class SessionImport:
             self._memories[folder] = await _folder_memory(self.memory, self.person, folder)
         return self._memories[folder]
 
-    async def _write_session(self, session: AssistantSession, place: ProjectMemory) -> None:
+    async def _write_session(self, session: AssistantSession, project_place: ProjectMemory) -> None:
         scope = Scope(
-            space=place.spaces[0],
+            space=project_place.spaces[0],
             channel=session.host.value,
             conversation=session.id,
             project=optional_title(Path(session.folder or "").name),
@@ -266,10 +266,10 @@ class SessionImport:
             entries = tuple(entry for entry in session.entries if former_id(session.id, entry) not in known_turns)
             self.counts[WriteOutcome.DUPLICATE] += len(session.entries) - len(entries)
             session = replace(session, entries=entries)
-        await self._write(session_drafts(session), scope, place, title=optional_title(session.title or ""))
+        await self._write(session_drafts(session), scope, project_place, title=optional_title(session.title or ""))
         ids = {entry_id(session.id, entry) for entry in session.entries}
         rewound_ids = [name for entry in session.taken_back if (name := entry_id(session.id, entry)) not in ids]
-        await self._hide(rewound_ids, scope, place, _TAKEN_BACK)
+        await self._hide(rewound_ids, scope, project_place, _TAKEN_BACK)
 
     async def _write(
         self, drafts: Iterable[TurnDraft], scope: Scope, place: ProjectMemory, /, *, title: str | None = None
@@ -519,9 +519,9 @@ def _listed_session(source: SessionSource, positions: Mapping[str, SessionPositi
     )
 
 
-def _note_scope(file: MemoryFile, place: ProjectMemory) -> Scope:
-    project = optional_title(place.label) if place.space is not None else None
-    return Scope(space=place.spaces[0], channel=CHANNEL, conversation=note_conversation(file), project=project)
+def _note_scope(file: MemoryFile, project_place: ProjectMemory) -> Scope:
+    project = optional_title(project_place.label) if project_place.space is not None else None
+    return Scope(space=project_place.spaces[0], channel=CHANNEL, conversation=note_conversation(file), project=project)
 
 
 def _source_key(host: AssistantHost, path: Path, key: str) -> str:

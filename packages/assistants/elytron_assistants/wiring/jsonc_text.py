@@ -185,8 +185,8 @@ def _type_error(text: str, node: TextNode, path: Sequence[str], kind: str, name:
     )
 
 
-def _indent_at(text: str, place: int) -> str:
-    line = text[text.rfind("\n", 0, place) + 1 : place]
+def _indent_at(text: str, offset: int) -> str:
+    line = text[text.rfind("\n", 0, offset) + 1 : offset]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
@@ -240,7 +240,7 @@ def _cut_part(text: str, parts: list[tuple[int, TextNode]], position: int) -> st
     return text[:part_start].rstrip(" \t") + text[part_end:]
 
 
-def _comma_after(text: str, place: int) -> int | None:
-    match = _SPACE.match(text, place)
-    place = match.end() if match is not None else place
-    return place if text[place : place + 1] == "," else None
+def _comma_after(text: str, offset: int) -> int | None:
+    match = _SPACE.match(text, offset)
+    offset = match.end() if match is not None else offset
+    return offset if text[offset : offset + 1] == "," else None

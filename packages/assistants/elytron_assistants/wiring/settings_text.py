@@ -208,16 +208,16 @@ def _member_at(settings: Json, path: Sequence[str]) -> Json:
     return settings
 
 
-def _undo_span(before: str, after: str) -> UndoSpan:
+def _undo_span(text_before: str, text_after: str) -> UndoSpan:
     """Return the single span in which two texts differ."""
-    shorter_length = min(len(before), len(after))
-    first_difference = next((at for at in range(shorter_length) if before[at] != after[at]), shorter_length)
+    shorter_length = min(len(text_before), len(text_after))
+    first_difference = next((at for at in range(shorter_length) if text_before[at] != text_after[at]), shorter_length)
     max_suffix = shorter_length - first_difference
-    suffix_length = next((at for at in range(max_suffix) if before[-1 - at] != after[-1 - at]), max_suffix)
+    suffix_length = next((at for at in range(max_suffix) if text_before[-1 - at] != text_after[-1 - at]), max_suffix)
     return UndoSpan(
         start=first_difference,
-        length=len(after) - suffix_length - first_difference,
-        text=before[first_difference : len(before) - suffix_length],
+        length=len(text_after) - suffix_length - first_difference,
+        text=text_before[first_difference : len(text_before) - suffix_length],
     )
 
 

@@ -304,12 +304,12 @@ def _is_text(path: Path) -> bool:
     return path.suffix in {".js", ".md"}
 
 
-def _is_restored(after: str | None, before: str, path: Path) -> bool:
+def _is_restored(new_text: str | None, previous_text: str, path: Path) -> bool:
     """Return whether undoing by the record has the same result as removing our entries; nothing else is allowed."""
     style = _style_of(path)
-    if after is None or not after.strip(f"{_BYTE_MARK} \t\r\n"):
-        return _is_bare(remove_own(before, style, path.name), path)
-    return fits_removal(after, before, style, path.name)
+    if new_text is None or not new_text.strip(f"{_BYTE_MARK} \t\r\n"):
+        return _is_bare(remove_own(previous_text, style, path.name), path)
+    return fits_removal(new_text, previous_text, style, path.name)
 
 
 def _is_written_name(path: Path, host: HostName) -> bool:
@@ -444,15 +444,19 @@ def _written_record(path: Path, text: str | None, record: WiringRecord) -> FileR
     return entry if entry is not None and text is not None and is_unchanged(text, entry) else None
 
 
-def _base_text(goal: FileGoal, before: str | None, fresh: FileRecord | None) -> str | None:
+def _base_text(goal: FileGoal, previous_text: str | None, written_record: FileRecord | None) -> str | None:
     """Return the text without our entries, or None if there was no file before them."""
-    if before is None or (fresh is not None and fresh.is_new):
+    if previous_text is None or (written_record is not None and written_record.is_new):
         return None
-    if fresh is not None:
-        base_text = undo_changes(before, fresh.undo)
-        if _is_restored(base_text, before, goal.path):
+    if written_record is not None:
+        base_text = undo_changes(previous_text, written_record.undo)
+        if _is_restored(base_text, previous_text, goal.path):
             return base_text
-    return remove_own(before, goal.style, goal.path.name) if before.strip(f"{_BYTE_MARK} \t\r\n") else before
+    return (
+        remove_own(previous_text, goal.style, goal.path.name)
+        if previous_text.strip(f"{_BYTE_MARK} \t\r\n")
+        else previous_text
+    )
 
 
 def _first_text(goal: FileGoal) -> str:

@@ -145,9 +145,9 @@ def file_identity(path: Path, /) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _remove_socket(address: Path, own: tuple[int, int] | None) -> None:
+def _remove_socket(address: Path, address_identity: tuple[int, int] | None) -> None:
     """Remove the socket's file, if it is still the same one."""
-    if own is not None and file_identity(address) == own:
+    if address_identity is not None and file_identity(address) == address_identity:
         address.unlink(missing_ok=True)
 
 

@@ -175,12 +175,12 @@ async def _embed_all(session: CommandSession, request: MemoryEmbedRequest | Mode
     return report.model_copy(update={**counts, "switched": has_switched, "changed": has_changed})
 
 
-def _show_embedded(out: CommandOutput, report: MemoryEmbedReport) -> int | None:
+def _show_embedded(output: CommandOutput, report: MemoryEmbedReport) -> int | None:
     if report.outcome is EmbeddingOutcome.NO_EMBEDDER:
         way_out = f"name one with {ways_to_set('embedder')}; `elytron model add e5` installs the recommended one"
         report = report.model_copy(update={"reason": way_out})
     summary = f"{report.outcome.value}: {report.embedded} embedded, {report.remaining} remaining"
     compared_text = f", recall compares {report.compared}" if report.compared is not None else ""
     compared_text += f" ({report.reason})" if report.reason else ""
-    out.report(report, lambda console, _: console.print(summary + compared_text, soft_wrap=True))
+    output.report(report, lambda console, _: console.print(summary + compared_text, soft_wrap=True))
     return None if report.outcome in {EmbeddingOutcome.COMPLETE, EmbeddingOutcome.EMPTY_SPACE} else 1

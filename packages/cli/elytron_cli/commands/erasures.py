@@ -120,5 +120,5 @@ def _applied_line(report: MemoryErasuresApplyReport) -> str:
             return f"{'would erase' if report.dry_run else 'erased'} {_count_erased(report.erased) or 'everything'}"
 
 
-def _count_erased(erased: Mapping[RecallPlane, int]) -> str:
-    return ", ".join(f"{count} {plane.value}" for plane, count in erased.items())
+def _count_erased(erased_counts: Mapping[RecallPlane, int]) -> str:
+    return ", ".join(f"{count} {plane.value}" for plane, count in erased_counts.items())

@@ -175,9 +175,9 @@ def is_archive_file(file: Path, /) -> bool:
         return False  # the reader of transcripts reports what is wrong with it
 
 
-def _of_stream(read: Path) -> str:
+def _of_stream(readable_path: Path) -> str:
     """Return the conversation for standard input, which no other input shares."""
-    with read.open("rb") as file:
+    with readable_path.open("rb") as file:
         return f"stdin-{hashlib.file_digest(file, 'sha256').hexdigest()[:PLACE_DIGITS]}"
 
 

@@ -119,8 +119,8 @@ async def _hint_waiting(
     if backlog.turns:
         current_conversation = f"{report.channel}/{report.conversation}"
         count = len(backlog.conversations)
-        other = backlog.conversations[0]
-        options = f"--channel {shlex.quote(other.channel)} --conversation {shlex.quote(other.conversation)}"
+        waiting = backlog.conversations[0]
+        options = f"--channel {shlex.quote(waiting.channel)} --conversation {shlex.quote(waiting.conversation)}"
         output.hint(
             f"no turns wait in {current_conversation!r}, but {backlog.turns} in {count} other conversations: "
             f"pass --all, or {options}"

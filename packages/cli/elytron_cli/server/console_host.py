@@ -124,13 +124,13 @@ class FileModelSettings:
 
 
 def _model_setting(
-    name: str, in_use: str | None, setting: FoundSetting | None, file_values: dict[str, str]
+    name: str, model_in_use: str | None, setting: FoundSetting | None, file_values: dict[str, str]
 ) -> ModelSetting:
     if setting is not None and setting.origin != FILE:
-        return ModelSetting(in_use=in_use, setting=setting.masked_value, origin=setting.origin)
+        return ModelSetting(in_use=model_in_use, setting=setting.masked_value, origin=setting.origin)
     text = file_values.get(name)
     return ModelSetting(
-        in_use=in_use,
+        in_use=model_in_use,
         setting=FoundSetting(text, FILE).masked_value if text is not None else None,
         origin=FILE if text is not None else f"not set ({ways_to_set(name)})",
         is_changeable=True,

@@ -394,9 +394,12 @@ def snapshot_written(console: "Console", report: ContinuityExportReport, name: s
 
 def snapshot_taken(console: "Console", report: ContinuityImportReport, /) -> None:
     """Show the outcome of each layer of a snapshot."""
-    for one in report.layers:
-        reason_text = f"  {safe_line(one.reason)}" if one.reason else ""
-        line = f"{one.layer.value:<9}  {one.outcome.value}: {one.taken} imported, {one.left} not imported{reason_text}"
+    for layer in report.layers:
+        reason_text = f"  {safe_line(layer.reason)}" if layer.reason else ""
+        line = (
+            f"{layer.layer.value:<9}  {layer.outcome.value}: "
+            f"{layer.taken} imported, {layer.left} not imported{reason_text}"
+        )
         console.print(line, soft_wrap=True)
 
 

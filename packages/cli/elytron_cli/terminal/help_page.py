@@ -231,5 +231,5 @@ def _listed_subcommands(command: "click.Command", context: "click.Context") -> I
 
 def _parted_pages(text: str) -> Iterator[Page]:
     for page in text.split(PARTING):
-        words, _, body = page.partition("\n")
-        yield words, body.rstrip("\n")
+        command_words, _, body = page.partition("\n")
+        yield command_words, body.rstrip("\n")

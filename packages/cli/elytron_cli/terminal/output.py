@@ -150,10 +150,10 @@ class ProgressBar:
     """
 
     def __init__(
-        self, what: str, /, *, unit: Unit, is_visible: bool, first: str | None = None, unasked: bool = False
+        self, activity: str, /, *, unit: Unit, is_visible: bool, first: str | None = None, unasked: bool = False
     ) -> None:
-        self._what = what
-        self._first = first or what
+        self._what = activity
+        self._first = first or activity
         self._unit: Unit = unit
         self._is_visible = is_visible and sys.stderr.isatty()
         self._unasked = unasked

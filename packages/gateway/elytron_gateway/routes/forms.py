@@ -251,32 +251,32 @@ def _form_claim(credentials: dict[str, str]) -> CallerClaim:
     return CallerClaim(user_id, user_key)
 
 
-async def _of_body(headers: Headers, head: bytes, *, is_whole: bool) -> dict[str, str]:
+async def _of_body(headers: Headers, head_bytes: bytes, *, is_whole: bool) -> dict[str, str]:
     """Return the credentials among the first bytes of a body."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == _JSON:
-        return _of_json(head)
+        return _of_json(head_bytes)
     form_kind(headers)
     if kind == WITHOUT_FILES:
         # The last field may be cut.
-        fields = head if is_whole else head.rpartition(b"&")[0]
+        fields = head_bytes if is_whole else head_bytes.rpartition(b"&")[0]
         return {name: value for name, value in parse_qsl(fields.decode("utf-8", "replace")) if name in _NAMES}
-    return await _of_form(headers, head)
+    return await _of_form(headers, head_bytes)
 
 
-def _of_json(head: bytes) -> dict[str, str]:
+def _of_json(head_bytes: bytes) -> dict[str, str]:
     try:
         # The body continues after these bytes.
-        return _FIELD_NAMES.validate_json(head, allow_partial=True)
+        return _FIELD_NAMES.validate_json(head_bytes, allow_partial=True)
     except ValueError:
         return {}
 
 
-async def _of_form(headers: Headers, head: bytes) -> dict[str, str]:
+async def _of_form(headers: Headers, head_bytes: bytes) -> dict[str, str]:
     """Return the credentials of a form that are in its first bytes; its files are dropped."""
 
     async def stream() -> AsyncGenerator[bytes]:
-        yield head
+        yield head_bytes
         raise EOFError
 
     parser = MultiPartParser(headers, stream())

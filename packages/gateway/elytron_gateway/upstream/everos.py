@@ -109,9 +109,9 @@ class EverOsUpstream:
                 )
         return AddedMessages()
 
-    async def _add(self, place: Json, messages: list[Json], key: str | None) -> None:
+    async def _add(self, place_fields: Json, messages: list[Json], key: str | None) -> None:
         # A call whose answer was lost would be done twice, so only a refusal is retried.
-        await self._post("/add", place | {"messages": messages}, is_repeatable=False, key=key)
+        await self._post("/add", place_fields | {"messages": messages}, is_repeatable=False, key=key)
 
     async def flush(self, owner: MemoryOwner, session: str, /) -> FlushedSession:
         answer = await self._post("/flush", _place_fields(owner, session), is_repeatable=True)

@@ -202,8 +202,8 @@ def sweep_uploads(paths: StorePaths, /, *, busy_wait_s: float) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _gate_path(where: StorePaths) -> Path:
-    return where.locks / "incoming"
+def _gate_path(paths: StorePaths) -> Path:
+    return paths.locks / "incoming"
 
 
 def _read_sized(file: FileIO, size: int) -> bytes:
@@ -211,6 +211,6 @@ def _read_sized(file: FileIO, size: int) -> bytes:
         return disk.read_up_to(file.read, size)
 
 
-def _seal_chunk(name: str, key: str, place: int, data: bytes) -> bytes:
+def _seal_chunk(name: str, key: str, offset: int, data: bytes) -> bytes:
     # Blobs are long, and read while a caller waits: this checksum takes a fifth of the time of BLAKE2b.
-    return frame_checksum(name.encode(), key.encode(), _SUMMED.pack(place, len(data), crc32(data)))
+    return frame_checksum(name.encode(), key.encode(), _SUMMED.pack(offset, len(data), crc32(data)))

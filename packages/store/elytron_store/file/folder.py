@@ -50,23 +50,29 @@ def prepare_folder(paths: StorePaths, /, *, at: Instant, profile: str | None, se
         disk.make_folder(paths.spaces)
 
 
-def _lists_queues(where: StorePaths, stored: StoreManifest | None) -> bool:
+def _lists_queues(paths: StorePaths, stored_manifest: StoreManifest | None) -> bool:
     """Return whether every space with unfinished jobs has a mark. Builds before version 2 of manifests made none."""
-    return stored is not None and stored.schema_version >= manifest.SCHEMA_VERSION and is_folder(where.queued)
+    return (
+        stored_manifest is not None
+        and stored_manifest.schema_version >= manifest.SCHEMA_VERSION
+        and is_folder(paths.queued)
+    )
 
 
-def _list_queues(where: StorePaths, stored: StoreManifest) -> None:
+def _list_queues(paths: StorePaths, stored_manifest: StoreManifest) -> None:
     """Mark all spaces as possibly having unfinished jobs; whoever looks for those removes the wrong marks."""
-    filled_file = where.queued.with_name(f"{where.queued.name}{disk.NEW_SUFFIX}")
+    filled_file = paths.queued.with_name(f"{paths.queued.name}{disk.NEW_SUFFIX}")
     shutil.rmtree(filled_file, ignore_errors=True)
     filled_file.mkdir(mode=0o700)
-    for space in where.spaces.iterdir() if is_folder(where.spaces) else ():
+    for space in paths.spaces.iterdir() if is_folder(paths.spaces) else ():
         create_file(filled_file / space.name).close()
     sync_path(filled_file)
-    shutil.rmtree(where.queued, ignore_errors=True)
-    disk.move_durably(filled_file, where.queued)
+    shutil.rmtree(paths.queued, ignore_errors=True)
+    disk.move_durably(filled_file, paths.queued)
     # Last, so that an interrupted pass is repeated.
-    disk.write_file(where.manifest, stored.model_copy(update={"schema_version": manifest.SCHEMA_VERSION}).to_bytes())
+    disk.write_file(
+        paths.manifest, stored_manifest.model_copy(update={"schema_version": manifest.SCHEMA_VERSION}).to_bytes()
+    )
 
 
 def note_opening(paths: StorePaths, /, *, at: Instant, busy_wait_s: float) -> None:
@@ -86,8 +92,8 @@ def note_opening(paths: StorePaths, /, *, at: Instant, busy_wait_s: float) -> No
 
 
 @contextmanager
-def _folder_errors(where: StorePaths) -> Generator[None]:
-    root = str(where.root)
+def _folder_errors(paths: StorePaths) -> Generator[None]:
+    root = str(paths.root)
     try:
         yield
     except PermissionError as error:
@@ -99,15 +105,15 @@ def _folder_errors(where: StorePaths) -> Generator[None]:
         raise StoreUnavailable(f"{root!r} cannot be used as the folder of a file store: {reason}") from error
 
 
-def _matching_manifest(where: StorePaths, *, profile: str | None, sealed: bool) -> StoreManifest | None:
+def _matching_manifest(paths: StorePaths, *, profile: str | None, sealed: bool) -> StoreManifest | None:
     """Return the matching manifest; None if there is nothing at all."""
-    data = _read_manifest(where)
-    if data is None and is_there(where.root) and {path.name for path in where.root.iterdir()} - _MAY_COME_FIRST:
+    data = _read_manifest(paths)
+    if data is None and is_there(paths.root) and {path.name for path in paths.root.iterdir()} - _MAY_COME_FIRST:
         # Another process may have created a store between the two checks.
-        data = _read_manifest(where)
+        data = _read_manifest(paths)
         if data is None:
             raise StoreForeign(
-                f"the folder {str(where.root)!r} contains files but no elytron store: choose an empty or new folder"
+                f"the folder {str(paths.root)!r} contains files but no elytron store: choose an empty or new folder"
             )
     if data is None:
         return None
@@ -116,18 +122,18 @@ def _matching_manifest(where: StorePaths, *, profile: str | None, sealed: bool) 
     return store_manifest
 
 
-def _write_manifest(where: StorePaths, store_manifest: StoreManifest) -> None:
+def _write_manifest(paths: StorePaths, store_manifest: StoreManifest) -> None:
     """Write the manifest; an existing one stays if the device has no room for another. Raises OSError."""
     try:
-        disk.write_file(where.manifest, store_manifest.to_bytes())
+        disk.write_file(paths.manifest, store_manifest.to_bytes())
     except OSError as error:
-        if error.errno not in FULL or not is_there(where.manifest):
+        if error.errno not in FULL or not is_there(paths.manifest):
             raise
 
 
-def _read_manifest(where: StorePaths) -> bytes | None:
+def _read_manifest(paths: StorePaths) -> bytes | None:
     try:
-        return where.manifest.read_bytes()
+        return paths.manifest.read_bytes()
     except FileNotFoundError:
         return None
 
@@ -159,24 +165,24 @@ def copy_folder(source: Path, target: Path, /) -> StoreManifest:
     return store_manifest
 
 
-def _copy_space(there: StorePaths, here: StorePaths, name: str) -> None:
-    for source_file in (there.record_of(name), there.loss_of(name)):
+def _copy_space(source_paths: StorePaths, target_paths: StorePaths, name: str) -> None:
+    for source_file in (source_paths.record_of(name), source_paths.loss_of(name)):
         if is_there(source_file):
-            make_folder(here.root / source_file.parent.name)
-            _copy_file(source_file, here.root / source_file.parent.name / name)
-            sync_path(here.root / source_file.parent.name)
-    log = there.log_of(name)
+            make_folder(target_paths.root / source_file.parent.name)
+            _copy_file(source_file, target_paths.root / source_file.parent.name / name)
+            sync_path(target_paths.root / source_file.parent.name)
+    log = source_paths.log_of(name)
     if not is_there(log):
         return  # erased meanwhile
-    make_folder(here.spaces / name)
-    _copy_file(log, here.log_of(name))
-    blobs = there.blobs_of(name)
+    make_folder(target_paths.spaces / name)
+    _copy_file(log, target_paths.log_of(name))
+    blobs = source_paths.blobs_of(name)
     if is_folder(blobs):
-        make_folder(here.blobs_of(name))
+        make_folder(target_paths.blobs_of(name))
         for blob in sorted(blobs.glob("*.blob")):
-            _copy_file(blob, here.blobs_of(name) / blob.name)
-        sync_path(here.blobs_of(name))
-    sync_path(here.spaces / name)
+            _copy_file(blob, target_paths.blobs_of(name) / blob.name)
+        sync_path(target_paths.blobs_of(name))
+    sync_path(target_paths.spaces / name)
 
 
 def _copy_file(source: Path, target: Path) -> None:

@@ -241,13 +241,13 @@ def block_bodies(block: FrameBlock, /) -> Iterator[tuple[LoggedDocument | Logged
         body_offset += CHECKSUM_BYTES + record.size
 
 
-def _encode_block(text: bytes, copy: int, bodies_bytes: int, salt: bytes, offset: int) -> bytes:
-    head = _HEAD.pack(MAGIC, copy, len(text), bodies_bytes, b"")[:_SEALED_BYTES]
+def _encode_block(text: bytes, copy_number: int, bodies_bytes: int, salt: bytes, offset: int) -> bytes:
+    head = _HEAD.pack(MAGIC, copy_number, len(text), bodies_bytes, b"")[:_SEALED_BYTES]
     return head + _block_checksum(salt, offset, head, text) + text
 
 
-def _block_checksum(salt: bytes, offset: int, head: bytes, text: bytes) -> bytes:
-    return frame_checksum(salt, offset.to_bytes(8, "big"), head, text)
+def _block_checksum(salt: bytes, offset: int, head_bytes: bytes, text: bytes) -> bytes:
+    return frame_checksum(salt, offset.to_bytes(8, "big"), head_bytes, text)
 
 
 def _is_whole_static(static: bytes) -> bool:

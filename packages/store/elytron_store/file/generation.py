@@ -339,7 +339,7 @@ def judge_batches(batches: Sequence[Batch], view: LogView, /) -> tuple[list[Outc
     return outcomes, frames
 
 
-def _frame_of(batch: Batch, committed: CommitReceipt) -> NewFrame:
+def _frame_of(batch: Batch, receipt: CommitReceipt) -> NewFrame:
     documents = tuple(LoggedDocument(*change.ref, change.expects + 1, len(change.body)) for change in batch.puts)
     sealed_documents = [
         seal_document(document, change.body) for document, change in zip(documents, batch.puts, strict=True)
@@ -347,12 +347,12 @@ def _frame_of(batch: Batch, committed: CommitReceipt) -> NewFrame:
     answers: tuple[LoggedAnswer, ...] = ()
     if batch.idempotency is not None:
         key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
-        answers = (LoggedAnswer(key, digest, committed.first, committed.last, batch.at, len(answer)),)
+        answers = (LoggedAnswer(key, digest, receipt.first, receipt.last, batch.at, len(answer)),)
         sealed_documents.append(seal_answer(key, answer))
     record = FrameRecord(
         documents=documents,
         deletes=tuple(delete.ref for delete in batch.deletes),
-        first=committed.first,
+        first=receipt.first,
         entries=tuple(
             LoggedEntry(
                 batch.at if entry.at is None else entry.at, entry.action, *entry.ref, entry.digest, entry.covers

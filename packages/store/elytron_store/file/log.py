@@ -177,23 +177,23 @@ class GenerationLog:
             if not is_sound(record, self.read(at, CHECKSUM_BYTES + record.size)):
                 yield record
 
-    def _block_in(self, data: bytes, at: int) -> FrameBlock | None:
-        """Return the block at offset `at`, which `data` begins with, possibly truncated."""
+    def _block_in(self, data: bytes, offset: int) -> FrameBlock | None:
+        """Return the block at `offset`, which `data` begins with, possibly truncated."""
         length = record_bytes(data)
         # Otherwise a damaged length field would cause a read of gigabytes.
         if length is None or length > _RECORD_BYTES_MAX:
             return None
         if HEAD_BYTES + length > len(data):
-            data = self.read(at, HEAD_BYTES + length)
+            data = self.read(offset, HEAD_BYTES + length)
         for shift in self._shifts:
-            block = decode_block(data, salt=self.header.salt, at=at - shift)
+            block = decode_block(data, salt=self.header.salt, at=offset - shift)
             if block is not None:
                 return block.moved(shift)
         return None
 
-    def _realigned(self, at: int) -> FrameBlock | None:
-        """Return the block at `at` that was written for another place, as its checksum shows."""
-        data = self.read(at, _GUESS_BYTES)
+    def _realigned(self, offset: int) -> FrameBlock | None:
+        """Return the block at `offset` that was written for another place, as its checksum shows."""
+        data = self.read(offset, _GUESS_BYTES)
         length = record_bytes(data)
         if not self._tries or length is None or HEAD_BYTES + length > len(data):
             return None
@@ -201,7 +201,7 @@ class GenerationLog:
         # Whatever moved the end of the log moved the frames before it equally, back to the damage.
         at_end = self.size() - (self.header.acknowledged or self.size())
         for shift in (at_end, *range(-_SHIFT_BYTES, _SHIFT_BYTES)):
-            block = decode_block(data, salt=self.header.salt, at=at - shift)
+            block = decode_block(data, salt=self.header.salt, at=offset - shift)
             if block is not None:
                 self._shifts.insert(0, shift)
                 if self.header.acknowledged is not None:

@@ -182,8 +182,8 @@ def examine_space(paths: StorePaths, name: str, /) -> SpaceFindings | None:
     log = None
     try:
         log = GenerationLog.open(paths.log_of(name), realigns=True)
-    except StoreCorrupt as lost:
-        findings.troubles.append(SpaceDamage(DamageKind.ENGINE, lost.what))
+    except StoreCorrupt as damage:
+        findings.troubles.append(SpaceDamage(DamageKind.ENGINE, damage.what))
     else:
         if log is None and not is_recorded:
             return None
@@ -236,21 +236,21 @@ def repair_space(paths: StorePaths, name: str, /, *, at: Instant, busy_wait_s: f
         return findings
 
 
-def _replace_log(where: StorePaths, name: str, space: SpaceId | None) -> None:
+def _replace_log(paths: StorePaths, name: str, space: SpaceId | None) -> None:
     """Quarantine the remains of a log whose header is lost, so that no frame can be recognised.
 
     Under a known name the space continues, empty except for its blobs, so that it is not mistaken for a new one.
     """
     if space is None:
-        if is_folder(where.spaces / name):
-            move_durably(where.spaces / name, folder_of(where, name) / f"space.{os.urandom(8).hex()}")
-        records.drop_record(where, name)
+        if is_folder(paths.spaces / name):
+            move_durably(paths.spaces / name, folder_of(paths, name) / f"space.{os.urandom(8).hex()}")
+        records.drop_record(paths, name)
         return
-    _mend_blobs(where, name)
-    if is_there(where.log_of(name)):
-        keep_file(where, name, stretch_label(0, os.urandom(8)), where.log_of(name))
-    make_folder(where.spaces / name)
-    generation.write_new(where.log_of(name), space, (), instead_of=None)
+    _mend_blobs(paths, name)
+    if is_there(paths.log_of(name)):
+        keep_file(paths, name, stretch_label(0, os.urandom(8)), paths.log_of(name))
+    make_folder(paths.spaces / name)
+    generation.write_new(paths.log_of(name), space, (), instead_of=None)
 
 
 def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = False) -> CheckReport:
@@ -259,30 +259,30 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
     With `repair`, damaged pieces are quarantined, and an unreadable manifest is replaced. Blocks: call it in a worker
     thread. Raises StoreForeign if the folder has no space of a store, or nothing shows that it was `sealed`; StoreBusy.
     """
-    where = StorePaths(path)
+    paths = StorePaths(path)
     with while_reading("the store"):
-        names = records.space_names(where)
-    if not names and not is_folder(where.losses):
+        names = records.space_names(paths)
+    if not names and not is_folder(paths.losses):
         raise StoreForeign("this folder contains no part of a store: restore it from a backup")
     problems: list[StoreProblem] = []
     with while_reading("the store"):
-        manifest_bytes = where.manifest.read_bytes() if where.manifest.exists() else b""
+        manifest_bytes = paths.manifest.read_bytes() if paths.manifest.exists() else b""
     if known_manifest(manifest_bytes) is None:
         problems.append(StoreProblem(DamageKind.ENGINE, None, "the manifest", quarantined=repair))
         if repair:
             # With a wrong manifest, a sealed store would be opened, and written to, unsealed.
-            is_sealed = where.log_of(folder_name(KEYRING)).exists() or shows_seal(_named_spaces(where, names))
+            is_sealed = paths.log_of(folder_name(KEYRING)).exists() or shows_seal(_named_spaces(paths, names))
             if sealed and not is_sealed:
                 raise StoreForeign(SEALED_LOST)
             with while_writing("repairing"):
-                if where.manifest.exists():
-                    make_folder(where.quarantine)
-                    move_durably(where.manifest, where.quarantine / f"manifest.{os.urandom(8).hex()}")
-                disk.write_file(where.manifest, StoreManifest.fresh(ENGINE, at=at, sealed=is_sealed).to_bytes())
+                if paths.manifest.exists():
+                    make_folder(paths.quarantine)
+                    move_durably(paths.manifest, paths.quarantine / f"manifest.{os.urandom(8).hex()}")
+                disk.write_file(paths.manifest, StoreManifest.fresh(ENGINE, at=at, sealed=is_sealed).to_bytes())
     findings: list[SpaceFindings] = []
     for name in names:
         space_findings = (
-            repair_space(where, name, at=at, busy_wait_s=BUSY_WAIT_S) if repair else examine_space(where, name)
+            repair_space(paths, name, at=at, busy_wait_s=BUSY_WAIT_S) if repair else examine_space(paths, name)
         )
         if space_findings is not None:
             findings.append(space_findings)
@@ -294,11 +294,11 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
     )
 
 
-def _named_spaces(where: StorePaths, names: Sequence[str]) -> Iterator[SpaceId]:
+def _named_spaces(paths: StorePaths, names: Sequence[str]) -> Iterator[SpaceId]:
     """Yield the names of the spaces whose log header is intact."""
     for name in names:
         with suppress(StoreCorrupt):
-            log = GenerationLog.open(where.log_of(name))
+            log = GenerationLog.open(paths.log_of(name))
             if log is not None:
                 with log:
                     yield log.header.space
@@ -352,22 +352,22 @@ def _count_missing(log: GenerationLog, contents: LogContents) -> int:
     return sum(is_there and contents.ledger.find(ref) is None for ref, is_there in is_stored_by_ref.items())
 
 
-def _mend_blobs(where: StorePaths, name: str) -> None:
-    for key in blobs.blob_keys(where, name):
-        file = blobs.open_blob(where, name, key)
+def _mend_blobs(paths: StorePaths, name: str) -> None:
+    for key in blobs.blob_keys(paths, name):
+        file = blobs.open_blob(paths, name, key)
         if file is None:
             continue
         with file:
             is_blob_whole = blobs.is_whole(file, name, key)
         if not is_blob_whole:
-            keep_file(where, name, blob_label(key), where.blob_of(name, key))
+            keep_file(paths, name, blob_label(key), paths.blob_of(name, key))
 
 
-def _mend_log(where: StorePaths, name: str, log: GenerationLog) -> None:
+def _mend_log(paths: StorePaths, name: str, log: GenerationLog) -> None:
     pieces, frames = mended_log(log)
     for label, piece in pieces:
-        disk.write_file(folder_of(where, name) / label, piece)
-    generation.write_new(where.log_of(name), log.header.space, frames, instead_of=log)
+        disk.write_file(folder_of(paths, name) / label, piece)
+    generation.write_new(paths.log_of(name), log.header.space, frames, instead_of=log)
 
 
 def mended_log(log: GenerationLog, /) -> tuple[Sequence[tuple[str, bytes]], Iterator[NewFrame]]:

@@ -397,15 +397,15 @@ class FileStore(Engine):
 
         A caller that finds its own store calls `note_opening`.
         """
-        where = StorePaths(folder)
+        paths = StorePaths(folder)
         await asyncio.to_thread(
-            file_folder.prepare_folder, where, at=clock.now(), profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
+            file_folder.prepare_folder, paths, at=clock.now(), profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
         )
-        reserve = DeviceReserve(where.reserve, most=bounds.reserve_bytes, engine=ENGINE)
+        reserve = DeviceReserve(paths.reserve, most=bounds.reserve_bytes, engine=ENGINE)
         if reserve.may_be_short:
             with suppress(StoreFull):  # writes will be rejected
-                reserve.hold_largest(await asyncio.to_thread(file_folder.largest_log, where))
-        return cls(where, reserve, clock=clock, busy_wait_s=busy_wait_s)
+                reserve.hold_largest(await asyncio.to_thread(file_folder.largest_log, paths))
+        return cls(paths, reserve, clock=clock, busy_wait_s=busy_wait_s)
 
     async def note_opening(self) -> None:
         """Record that the store was opened now, and sweep what dead processes left."""

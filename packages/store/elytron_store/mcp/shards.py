@@ -277,10 +277,10 @@ class ShardLog:
             self._shard = path, size + len(line)
             at += bytes_in(line)
 
-    def _begin_shard(self, at: int) -> None:
+    def _begin_shard(self, offset: int) -> None:
         assert self._generation is not None, "a shard is one of a generation"
         self._number += 1
-        name = ShardName(self._shared.lease.epoch, self._number, at)
+        name = ShardName(self._shared.lease.epoch, self._number, offset)
         self._shard = f"{self._folder}/{self._generation.name}/{name}", 0
         self._shards += 1
 

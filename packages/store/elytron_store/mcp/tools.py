@@ -130,16 +130,16 @@ class ToolSession:
             except ConnectionError:
                 raise self._lost("there") from None
 
-    async def _own(self, opened: "asyncio.Future[Client]", leave: asyncio.Event) -> None:
+    async def _own(self, client_future: "asyncio.Future[Client]", leave: asyncio.Event) -> None:
         """Open a client, and close it in the same task, as its library requires."""
         try:
             async with self._connect() as client:
-                opened.set_result(client)
+                client_future.set_result(client)
                 await leave.wait()
         except (Exception, asyncio.CancelledError):  # noqa: BLE001 - groups of any exceptions of a transport
             with suppress(asyncio.InvalidStateError):
-                opened.set_exception(ConnectionError())
-                opened.exception()
+                client_future.set_exception(ConnectionError())
+                client_future.exception()
 
     async def _let_go(self) -> None:
         self._leave.set()

@@ -78,9 +78,9 @@ def parse_address(url: str, /) -> PostgresAddress:
     )
 
 
-def _named_place(netloc: str, path: str, others: dict[str, str]) -> str:
-    server_name = netloc.rpartition("@")[2] or others.get("host", "")
-    database = path.removeprefix("/") or others.get("dbname", "")
+def _named_place(netloc: str, path: str, driver_parameters: dict[str, str]) -> str:
+    server_name = netloc.rpartition("@")[2] or driver_parameters.get("host", "")
+    database = path.removeprefix("/") or driver_parameters.get("dbname", "")
     return f"{server_name}/{database}"
 
 

@@ -103,12 +103,12 @@ async def _stage_window(
     connection: Connection, /, *, upload: PartUpload, first: int, chunks: Sequence[bytes], at: Instant
 ) -> None:
     """Write `chunks` as parts from `first` on; no reader sees them yet."""
-    own, space, key, upload_number = upload
+    partition, space, key, upload_number = upload
     async with connection.transaction():
         if first == 0:
             await _drop_upload(connection, upload)  # what a broken connection may have left
             await connection.execute(
-                own.of(statements.BEGIN_UPLOAD), (space, wide_number(upload_number), key, wide_number(at))
+                partition.of(statements.BEGIN_UPLOAD), (space, wide_number(upload_number), key, wide_number(at))
             )
         else:
             await _hold_upload(connection, upload)
@@ -119,25 +119,25 @@ async def _publish_upload(
     connection: Connection, /, *, upload: PartUpload, staged: int, chunks: Sequence[bytes], size: int
 ) -> None:
     """Write the last `chunks` and publish the upload under its key, replacing the old one."""
-    own, space, key, upload_number = upload
+    partition, space, key, upload_number = upload
     part_count = staged + len(chunks)
     checksum = row_checksum(space, key, upload_number, part_count, size)
     async with connection.transaction():
         _, cursor = await run_pipeline(
             connection,
-            [(own.of(statements.LOCK_HEAD), (space,)), (own.of(statements.FIND_BLOB), (space, key))],
+            [(partition.of(statements.LOCK_HEAD), (space,)), (partition.of(statements.FIND_BLOB), (space, key))],
         )
         previous_row = await cursor.fetchone()
         if previous_row is not None and previous_row[0] == upload_number:
             return  # the connection was lost after the commit
         if staged:
             await _hold_upload(connection, upload)
-            await connection.execute(own.of(statements.END_UPLOAD), (space, wide_number(upload_number)))
+            await connection.execute(partition.of(statements.END_UPLOAD), (space, wide_number(upload_number)))
         if previous_row is not None:
-            await connection.execute(own.of(statements.DROP_PARTS), (space, wide_number(previous_row[0])))
+            await connection.execute(partition.of(statements.DROP_PARTS), (space, wide_number(previous_row[0])))
         await _write_parts(connection, upload, staged, chunks, is_repeated=False)
         blob_values = (space, key, wide_number(upload_number), wide_number(part_count), wide_number(size), checksum)
-        await connection.execute(own.of(statements.SET_BLOB), blob_values)
+        await connection.execute(partition.of(statements.SET_BLOB), blob_values)
 
 
 async def _cancel_upload(connection: Connection, /, *, upload: PartUpload) -> None:
@@ -147,33 +147,33 @@ async def _cancel_upload(connection: Connection, /, *, upload: PartUpload) -> No
 
 
 async def _drop_upload(connection: Connection, upload: PartUpload) -> None:
-    own, space, _, upload_number = upload
-    cursor = await connection.execute(own.of(statements.END_UPLOAD), (space, wide_number(upload_number)))
+    partition, space, _, upload_number = upload
+    cursor = await connection.execute(partition.of(statements.END_UPLOAD), (space, wide_number(upload_number)))
     if cursor.rowcount:
-        await connection.execute(own.of(statements.DROP_PARTS), (space, wide_number(upload_number)))
+        await connection.execute(partition.of(statements.DROP_PARTS), (space, wide_number(upload_number)))
 
 
 async def _hold_upload(connection: Connection, upload: PartUpload) -> None:
-    own, space, _, upload_number = upload
-    cursor = await connection.execute(own.of(statements.FIND_UPLOAD), (space, wide_number(upload_number)))
+    partition, space, _, upload_number = upload
+    cursor = await connection.execute(partition.of(statements.FIND_UPLOAD), (space, wide_number(upload_number)))
     if await cursor.fetchone() is None:
         raise StoreUnavailable("this blob was erased while it was written: write it again")
 
 
 async def _write_parts(
-    connection: Connection, upload: PartUpload, first: int, chunks: Sequence[bytes], *, is_repeated: bool
+    connection: Connection, upload: PartUpload, first_part: int, chunks: Sequence[bytes], *, is_repeated: bool
 ) -> None:
     if not chunks:
         return
-    own, space, _, upload_number = upload
+    partition, space, _, upload_number = upload
     if is_repeated:
         await connection.execute(
-            own.of(statements.DROP_PARTS_BEHIND), (space, wide_number(upload_number), wide_number(first))
+            partition.of(statements.DROP_PARTS_BEHIND), (space, wide_number(upload_number), wide_number(first_part))
         )
-    numbers = range(first, first + len(chunks))
+    numbers = range(first_part, first_part + len(chunks))
     checksums = [part_checksum(space, upload_number, part, chunk) for part, chunk in zip(numbers, chunks, strict=True)]
     values = (space, wide_number(upload_number), number_array(numbers), bytes_array(checksums), bytes_array(chunks))
-    await connection.execute(own.of(statements.STAGE_PARTS), values)
+    await connection.execute(partition.of(statements.STAGE_PARTS), values)
 
 
 def part_checksum(space: str, upload: int, part: int, body: bytes, /) -> bytes:

@@ -104,15 +104,15 @@ class GroupPlan:
         except ElytronError as refusal:
             self.outcomes.append(refusal)
 
-    def _find_repeated(self, once: BatchKey | None) -> CommitReceipt | None:
-        if once is None:
+    def _find_repeated(self, batch_key: BatchKey | None) -> CommitReceipt | None:
+        if batch_key is None:
             return None
-        record = self.records.get(once.key)
+        record = self.records.get(batch_key.key)
         if record is None and self._stored is not None:
-            record = self._stored.answered.get(once.key)
+            record = self._stored.answered.get(batch_key.key)
         if record is None:
             return None
-        if record.digest != once.digest:
+        if record.digest != batch_key.digest:
             raise IdempotencyConflict
         return CommitReceipt(record.first, record.last, replayed=True, answer=record.answer)
 
@@ -216,18 +216,18 @@ class GroupWriter:
         return await self._write_once(space, batches)
 
     async def _write_once(self, space: str, batches: Sequence[Batch]) -> Sequence[Outcome]:
-        own = self._partition(space)
+        partition = self._partition(space)
         # One round trip, based on the revisions that callers expect; the server applies nothing if they differ.
         if not self._is_portable:
             plan = await _build_plan(batches, partial(GroupPlan, space))
             if plan.last:
                 values = await _build_plan(batches, lambda _: call_parameters(plan))
-                head_sequence = await self._call(own, values)
+                head_sequence = await self._call(partition, values)
                 if head_sequence is not None:
                     return plan.outcomes_behind(head_sequence)
         async with self._connections.connection(doing=COMMITTING) as connection:
             try:
-                stored_state = await read_state(connection, own, space, batches)
+                stored_state = await read_state(connection, partition, space, batches)
             except psycopg.Error as error:
                 raise translate_error(error, doing="reading") from None
             plan = await _build_plan(batches, lambda group: GroupPlan(space, group, stored=stored_state))
@@ -235,15 +235,15 @@ class GroupWriter:
             if plan.last == stored_state.head:
                 await connection.execute(statements.ROLLBACK)
                 return plan.outcomes
-            commands = await _build_plan(batches, lambda _: list(write_statements(own, plan)))
+            commands = await _build_plan(batches, lambda _: list(write_statements(partition, plan)))
             await run_pipeline(connection, [*commands, (statements.COMMIT, None)])
         return plan.outcomes
 
-    async def _call(self, own: PartitionStatements, values: Parameters) -> int | None:
+    async def _call(self, partition: PartitionStatements, values: Parameters) -> int | None:
         """Call the commit function; return the previous head, or None if the group does not match."""
         async with self._connections.connection(doing=COMMITTING) as connection:
             try:
-                cursor = await connection.execute(own.of(statements.COMMIT_CALL), values, binary=True)
+                cursor = await connection.execute(partition.of(statements.COMMIT_CALL), values, binary=True)
             except psycopg.Error as error:
                 if error.sqlstate != statements.MISSED:
                     raise

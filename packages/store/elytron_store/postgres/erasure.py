@@ -89,12 +89,14 @@ async def remove_rows(connection: Connection, partition: PartitionStatements, er
     return RowErasure(receipt, transaction_id)
 
 
-async def _remove_space(connection: Connection, own: PartitionStatements, erasure: ErasureTarget) -> ErasureReceipt:
+async def _remove_space(
+    connection: Connection, partition: PartitionStatements, erasure: ErasureTarget
+) -> ErasureReceipt:
     space = erasure.space
-    await connection.execute(own.of(statements.HOLD_HEAD), (space,))
+    await connection.execute(partition.of(statements.HOLD_HEAD), (space,))
     # In the order of the tables: a running upload ends before its parts are looked for.
     delete_cursors = {
-        table: await connection.execute(own.of(erase_statement), (space,))
+        table: await connection.execute(partition.of(erase_statement), (space,))
         for table, erase_statement in statements.ERASE_SPACE.items()
     }
     row_counts = {table: result.rowcount for table, result in delete_cursors.items()}
@@ -103,10 +105,12 @@ async def _remove_space(connection: Connection, own: PartitionStatements, erasur
     )
 
 
-async def _remove_named(connection: Connection, own: PartitionStatements, erasure: ErasureTarget) -> ErasureReceipt:
+async def _remove_named(
+    connection: Connection, partition: PartitionStatements, erasure: ErasureTarget
+) -> ErasureReceipt:
     space = erasure.space
     ((head_sequence,),) = await (
-        await connection.execute(own.of(statements.LOCK_HEAD), (space,), binary=True)
+        await connection.execute(partition.of(statements.LOCK_HEAD), (space,), binary=True)
     ).fetchall()
     documents = scrubbed_count = 0
     if refs := list(dict.fromkeys(erasure.refs)):
@@ -114,32 +118,32 @@ async def _remove_named(connection: Connection, own: PartitionStatements, erasur
         cursor, _, entries = await run_pipeline(
             connection,
             [
-                (own.of(statements.ERASE_DOCUMENTS), (*ref_arrays, space)),
-                (own.of(statements.ERASE_QUARANTINED), (*ref_arrays, space)),
-                (own.of(statements.NAMED_ENTRIES), (space, *ref_arrays)),
+                (partition.of(statements.ERASE_DOCUMENTS), (*ref_arrays, space)),
+                (partition.of(statements.ERASE_QUARANTINED), (*ref_arrays, space)),
+                (partition.of(statements.NAMED_ENTRIES), (space, *ref_arrays)),
             ],
         )
         documents = cursor.rowcount
         scrubbed_count = await _clear_digests(
-            connection, own, space, [row_entry((*row, b"")) for row in await entries.fetchall()]
+            connection, partition, space, [row_entry((*row, b"")) for row in await entries.fetchall()]
         )
     blobs = 0
     for key in dict.fromkeys(erasure.blobs):
-        blobs += await _remove_blob(connection, own, space, key)
+        blobs += await _remove_blob(connection, partition, space, key)
     erasure_records = erasure_entries(erasure, after=head_sequence)
     last_sequence = erasure_records[-1].sequence
     await run_pipeline(
         connection,
         [
-            (own.of(statements.MOVE_HEAD), (wide_number(last_sequence), space)),
-            (own.of(statements.APPEND), (space, *entry_arrays(space, erasure_records))),
+            (partition.of(statements.MOVE_HEAD), (wide_number(last_sequence), space)),
+            (partition.of(statements.APPEND), (space, *entry_arrays(space, erasure_records))),
         ],
     )
     return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=scrubbed_count, sequence=last_sequence)
 
 
 async def _clear_digests(
-    connection: Connection, own: PartitionStatements, space: str, entries: Sequence[JournalEntry]
+    connection: Connection, partition: PartitionStatements, space: str, entries: Sequence[JournalEntry]
 ) -> int:
     """Remove the digests from `entries`; return their number."""
     if not entries:
@@ -149,19 +153,19 @@ async def _clear_digests(
     ]
     sequences = number_array([entry.sequence for entry in emptied_entries])
     checksums = bytes_array([entry_checksum(space, entry) for entry in emptied_entries])
-    await connection.execute(own.of(statements.SCRUB), (sequences, checksums, space))
+    await connection.execute(partition.of(statements.SCRUB), (sequences, checksums, space))
     return len(emptied_entries)
 
 
-async def _remove_blob(connection: Connection, own: PartitionStatements, space: str, key: str) -> int:
+async def _remove_blob(connection: Connection, partition: PartitionStatements, space: str, key: str) -> int:
     """Delete a blob with its uploads and quarantined rows; return the number of deleted blobs."""
     removed_count = 0
     for table, find_statement in statements.UPLOADS_OF.items():
-        uploads = await (await connection.execute(own.of(find_statement), (space, key), binary=True)).fetchall()
+        uploads = await (await connection.execute(partition.of(find_statement), (space, key), binary=True)).fetchall()
         for (upload,) in uploads:
-            await connection.execute(own.of(statements.DROP_PARTS), (space, wide_number(upload)))
+            await connection.execute(partition.of(statements.DROP_PARTS), (space, wide_number(upload)))
         if uploads:
-            await connection.execute(own.of(statements.DROP_UPLOADS_OF[table]), (space, key))
+            await connection.execute(partition.of(statements.DROP_UPLOADS_OF[table]), (space, key))
         removed_count += len(uploads) if table == "blobs" else 0
     return removed_count
 
@@ -205,13 +209,13 @@ async def _rewrite_table(connection: Connection, table: str) -> int:
     return max(row_counts, default=0)
 
 
-async def _await_readers(connection: Connection, transaction: str, until: float) -> None:
+async def _await_readers(connection: Connection, transaction: str, deadline: float) -> None:
     """Wait until nothing can see a state from before `transaction`: a rewritten table keeps what such readers see."""
     while True:
         cursor = await connection.execute(statements.OLDER_READERS, {"own": transaction}, binary=True)
         ((other_readers,),) = await cursor.fetchall()
         # Checked first: it also bounds the caller's loop, which returns for tables that kept rows.
-        if monotonic() > until:
+        if monotonic() > deadline:
             raise StoreBusy(engine=ENGINE, waited_s=store_limits.BUSY_WAIT_S)
         if not other_readers:
             return

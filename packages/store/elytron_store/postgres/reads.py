@@ -88,10 +88,10 @@ async def read_journal(
     return row_entries(space, rows, after=after) if rows else []
 
 
-async def _require_last_entry(connection: Connection, own: PartitionStatements, space: SpaceId, end: int) -> None:
+async def _require_last_entry(connection: Connection, partition: PartitionStatements, space: SpaceId, end: int) -> None:
     """Raise StoreCorrupt if the head says that the journal continues after `end`, but nothing is found there."""
     cursor = await connection.execute(
-        own.of(statements.JOURNAL_IS_CUT), (space, wide_number(end), wide_number(end)), binary=True
+        partition.of(statements.JOURNAL_IS_CUT), (space, wide_number(end), wide_number(end)), binary=True
     )
     if await cursor.fetchone() is not None:
         raise StoreCorrupt(what=f"journal entry {end + 1}")
@@ -184,17 +184,17 @@ async def acknowledge_loss(connection: Connection, /, *, own: PartitionStatement
     return 1
 
 
-async def _read_note(connection: Connection, own: PartitionStatements, space: str) -> LossNote:
-    row = await (await connection.execute(own.of(statements.FIND_LOSS), (space,), binary=True)).fetchone()
+async def _read_note(connection: Connection, partition: PartitionStatements, space: str) -> LossNote:
+    row = await (await connection.execute(partition.of(statements.FIND_LOSS), (space,), binary=True)).fetchone()
     return LossNote.read(None if row is None else row[0])
 
 
-async def _write_note(connection: Connection, own: PartitionStatements, note: LossNote) -> None:
+async def _write_note(connection: Connection, partition: PartitionStatements, note: LossNote) -> None:
     space = note.space or ""
     if note.loss is None and not note.missing:
-        await connection.execute(own.of(statements.FORGET_LOSS), (space,))
+        await connection.execute(partition.of(statements.FORGET_LOSS), (space,))
     else:
-        await connection.execute(own.of(statements.RECORD_LOSS), (space, wide_number(note.at), note.to_bytes()))
+        await connection.execute(partition.of(statements.RECORD_LOSS), (space, wide_number(note.at), note.to_bytes()))
 
 
 async def _read_partitions(connection: Connection, partitions: Sequence[PartitionStatements]) -> _StoreTally:
@@ -207,39 +207,39 @@ async def _read_partitions(connection: Connection, partitions: Sequence[Partitio
 
 
 async def _walk_rows(
-    connection: Connection, statement: bytes, place: tuple[object, ...], width: int
+    connection: Connection, statement: bytes, last_key: tuple[object, ...], width: int
 ) -> AsyncIterator[Row]:
-    """Yield the rows after `place`, ordered by their first `width` columns."""
+    """Yield the rows after `last_key`, ordered by their first `width` columns."""
     max_rows = POSTGRES_CHECK_ROWS
     while True:
-        rows = await (await connection.execute(statement, (*place, wide_number(max_rows)), binary=True)).fetchall()
+        rows = await (await connection.execute(statement, (*last_key, wide_number(max_rows)), binary=True)).fetchall()
         for row in rows:
             yield row
         if len(rows) < max_rows:
             return
-        place = tuple(wide_number(value) if isinstance(value, int) else value for value in rows[-1][:width])
+        last_key = tuple(wide_number(value) if isinstance(value, int) else value for value in rows[-1][:width])
 
 
 async def _walk_documents(
-    connection: Connection, own: PartitionStatements, tally: _StoreTally
+    connection: Connection, partition: PartitionStatements, tally: _StoreTally
 ) -> AsyncIterator[DamagedRow]:
-    document_rows = _walk_rows(connection, own.of(statements.CHECK_DOCUMENTS), ("", "", ""), 3)
+    document_rows = _walk_rows(connection, partition.of(statements.CHECK_DOCUMENTS), ("", "", ""), 3)
     async for space, collection, key, revision, body, checksum in document_rows:
         tally.documents += 1
         if row_checksum(space, collection, key, revision, body=body) != checksum:
             problem = StoreProblem(DamageKind.DOCUMENT, SpaceId(space), f"document {collection}/{key}")
-            yield DamagedRow(problem, own, (space, collection, key))
+            yield DamagedRow(problem, partition, (space, collection, key))
 
 
 async def _walk_journal(
-    connection: Connection, own: PartitionStatements, tally: _StoreTally
+    connection: Connection, partition: PartitionStatements, tally: _StoreTally
 ) -> AsyncIterator[DamagedRow]:
     last_sequences: dict[str, int] = {}
 
     def damage(kind: DamageKind, space: str, what: str) -> DamagedRow:
-        return DamagedRow(StoreProblem(kind, SpaceId(space), what), own)
+        return DamagedRow(StoreProblem(kind, SpaceId(space), what), partition)
 
-    async for space, *row in _walk_rows(connection, own.of(statements.CHECK_JOURNAL), ("", wide_number(0)), 2):
+    async for space, *row in _walk_rows(connection, partition.of(statements.CHECK_JOURNAL), ("", wide_number(0)), 2):
         tally.entries += 1
         sequence, covers = row[0], row[6]
         last_sequence = last_sequences.get(space, 0)
@@ -248,7 +248,7 @@ async def _walk_journal(
         if not _is_whole_entry(space, tuple(row)):
             yield damage(DamageKind.JOURNAL_ENTRY, space, f"journal entry {sequence}")
         last_sequences[space] = sequence
-    async for space, head_sequence in _walk_rows(connection, own.of(statements.CHECK_HEADS), ("",), 1):
+    async for space, head_sequence in _walk_rows(connection, partition.of(statements.CHECK_HEADS), ("",), 1):
         tally.spaces += 1
         last_sequence = last_sequences.pop(space, 0)
         if head_sequence != last_sequence:
@@ -265,20 +265,22 @@ def _is_whole_entry(space: str, row: Row) -> bool:
 
 
 async def _walk_blobs(
-    connection: Connection, own: PartitionStatements, tally: _StoreTally
+    connection: Connection, partition: PartitionStatements, tally: _StoreTally
 ) -> AsyncIterator[DamagedRow]:
-    async for space, key, _, part_count, _, _ in _walk_rows(connection, own.of(statements.CHECK_BLOBS), ("", ""), 2):
+    async for space, key, _, part_count, _, _ in _walk_rows(
+        connection, partition.of(statements.CHECK_BLOBS), ("", ""), 2
+    ):
         tally.blobs += 1
         try:
             for first_part in range(0, max(part_count, 1), WINDOW_PARTS):
-                await read_window(connection, own=own, space=space, key=key, first=first_part)
+                await read_window(connection, own=partition, space=space, key=key, first=first_part)
         except StoreCorrupt:
-            yield DamagedRow(StoreProblem(DamageKind.BLOB, SpaceId(space), f"blob {key}"), own, (space, "", key))
+            yield DamagedRow(StoreProblem(DamageKind.BLOB, SpaceId(space), f"blob {key}"), partition, (space, "", key))
 
 
-async def _quarantine_row(connection: Connection, row: DamagedRow, at: Instant) -> StoreProblem:
+async def _quarantine_row(connection: Connection, row: DamagedRow, quarantined_at: Instant) -> StoreProblem:
     """Quarantine `row` if possible; return the problem with the action taken."""
-    problem, own = row.problem, row.own
+    problem, partition = row.problem, row.own
     if row.place is None:
         return problem
     space, collection, key = row.place
@@ -287,5 +289,7 @@ async def _quarantine_row(connection: Connection, row: DamagedRow, at: Instant) 
         statement, row_key = statements.SET_BLOB_ASIDE, (space, key)
     else:
         statement, row_key = statements.SET_ASIDE, (space, collection, key)
-    move_cursor = await connection.execute(own.of(statement), (*row_key, wide_number(at), problem.damage.value))
+    move_cursor = await connection.execute(
+        partition.of(statement), (*row_key, wide_number(quarantined_at), problem.damage.value)
+    )
     return StoreProblem(problem.damage, problem.space, problem.what, quarantined=bool(move_cursor.rowcount))

@@ -125,12 +125,12 @@ class DataKey:
         self._sealing = self._opening(self._head)
         self._remaining_seals = self._seals_per_key
 
-    def _opening(self, head: bytes) -> AESGCM:
-        cipher = self._derived.get(head)
+    def _opening(self, head_bytes: bytes) -> AESGCM:
+        cipher = self._derived.get(head_bytes)
         if cipher is None:
             if len(self._derived) >= _DERIVED_KEPT:
                 self._derived.clear()
-            cipher = self._derived[head] = AESGCM(self.derive(b"messages " + head))
+            cipher = self._derived[head_bytes] = AESGCM(self.derive(b"messages " + head_bytes))
         return cipher
 
 
@@ -168,9 +168,9 @@ class SealingStream:
         # Also for an empty blob: without a chunk sealed as the last, truncation would go unnoticed.
         yield self._seal(chunk, chunk_number, b"last")
 
-    def _seal(self, plain: bytes, number: int, end: bytes) -> bytes:
+    def _seal(self, plain_bytes: bytes, chunk_number: int, end: bytes) -> bytes:
         nonce = random_nonce()
-        return nonce + self._cipher.encrypt(nonce, plain, _chunk_place(self._place, number, end))
+        return nonce + self._cipher.encrypt(nonce, plain_bytes, _chunk_place(self._place, chunk_number, end))
 
 
 async def unseal_stream(
@@ -209,19 +209,19 @@ async def unseal_stream(
             yield last_chunk
 
 
-def _chunk_cipher(key: DataKey, head: bytes) -> AESGCM:
-    return AESGCM(key.derive(b"blob " + head))
+def _chunk_cipher(key: DataKey, head_bytes: bytes) -> AESGCM:
+    return AESGCM(key.derive(b"blob " + head_bytes))
 
 
-def _chunk_place(context: bytes, number: int, end: bytes) -> bytes:
-    return b"%b|%d|%b" % (context, number, end)
+def _chunk_place(context: bytes, chunk_number: int, end: bytes) -> bytes:
+    return b"%b|%d|%b" % (context, chunk_number, end)
 
 
-def _open_chunk(cipher: AESGCM, chunk: bytes, where: bytes, what: str) -> bytes:
+def _open_chunk(cipher: AESGCM, chunk: bytes, place_bytes: bytes, what: str) -> bytes:
     if len(chunk) < NONCE_BYTES + TAG_BYTES:
         raise SealBroken(what=what)
     try:
-        return cipher.decrypt(chunk[:NONCE_BYTES], chunk[NONCE_BYTES:], where)
+        return cipher.decrypt(chunk[:NONCE_BYTES], chunk[NONCE_BYTES:], place_bytes)
     except InvalidTag:
         raise SealBroken(what=what) from None
 

@@ -299,16 +299,16 @@ async def _inspect_remains(keyring: StoreKeyring, findings: _WalkFindings, *, se
                 findings.problems.append(await _remains_problem(keyring, inner_space, settle=settle))
 
 
-async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Settle) -> StoreProblem:
+async def _remains_problem(keyring: StoreKeyring, inner_space: SpaceId, *, settle: Settle) -> StoreProblem:
     with suppress(SealBroken, StoreCorrupt):
-        slot = await keyring.one(space_slot_ref(tag_of(inner)))
+        slot = await keyring.one(space_slot_ref(tag_of(inner_space)))
         if slot is not None and read_record(SpaceSlot, slot.body, what=SLOT_WHAT) == SpaceSlot(
-            inner=inner, life=KeyLife.DESTROYED
+            inner=inner_space, life=KeyLife.DESTROYED
         ):
-            is_settled = await settle(keyring, inner, None)
+            is_settled = await settle(keyring, inner_space, None)
             description = "a destroyed space's ciphertext was still there"
             return StoreProblem(DamageKind.ENGINE, None, description, quarantined=is_settled)
-    is_settled = settle is _set_aside and await put_aside(keyring, inner)
+    is_settled = settle is _set_aside and await put_aside(keyring, inner_space)
     return StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring", quarantined=is_settled)
 
 

@@ -84,8 +84,8 @@ class KeyWrapping:
         """Return the bytes of the data key in `key`. Raises KeyMissing, SealBroken."""
         return await self._keys.unwrap(key.wrapped, key_id=key.key_id, context=self._context(owner, key.number))
 
-    def _context(self, owner: str, number: int) -> bytes:
-        return bound_place("data key", self.identity, owner, str(number))
+    def _context(self, owner: str, key_number: int) -> bytes:
+        return bound_place("data key", self.identity, owner, str(key_number))
 
 
 class SpaceKeys:
@@ -195,8 +195,8 @@ class SpaceKeys:
         # Neither collections nor keys contain a slash or an at sign.
         return self._documents + f"{ref.collection}/{ref.key}@{revision}".encode()
 
-    def _key_of(self, sealed: bytes, what: str) -> DataKey:
-        key = self._keys.get(key_number(sealed))
+    def _key_of(self, sealed_bytes: bytes, what: str) -> DataKey:
+        key = self._keys.get(key_number(sealed_bytes))
         if key is None:
             raise SealBroken(what=what)
         return key
@@ -310,13 +310,13 @@ class StoreKeyring:
                 return space_keys
             tag = self.tag(space)
             # From the system and not from the Ids port: an incarnation may never repeat, and fixture ids do.
-            inner = f"{tag}.{os.urandom(16).hex()}"
-            name = self._names.seal(space.encode("utf-8"), bound_place("name", inner))
-            record = SealedSpaceRecord(name=name, keys=(await self.wrapping.fresh(inner, 1),))
-            slot = SpaceSlot(inner=inner, life=KeyLife.LIVE)
+            inner_name = f"{tag}.{os.urandom(16).hex()}"
+            name = self._names.seal(space.encode("utf-8"), bound_place("name", inner_name))
+            record = SealedSpaceRecord(name=name, keys=(await self.wrapping.fresh(inner_name, 1),))
+            slot = SpaceSlot(inner=inner_name, life=KeyLife.LIVE)
             puts = (
                 PutChange(space_slot_ref(tag), slot.to_bytes(), 0),
-                PutChange(record_ref(inner), record.to_bytes(), 0),
+                PutChange(record_ref(inner_name), record.to_bytes(), 0),
             )
             try:
                 await self.inner.commit(keyring_batch(self.clock, *puts))
@@ -407,13 +407,13 @@ def keyring_batch(clock: Clock, /, *changes: PutChange | DeleteChange) -> Batch:
     )
 
 
-async def _names_record(inner: Store) -> NamesRecord | None:
+async def _names_record(inner_store: Store) -> NamesRecord | None:
     names: Sequence[SpaceId] = ()
     for _ in range(2):
-        (document,) = await inner.get(KEYRING, [NAMES])
+        (document,) = await inner_store.get(KEYRING, [NAMES])
         if document is not None:
             return read_record(NamesRecord, document.body, what="the keyring's key for names")
-        names = await inner.spaces(limit=2)
+        names = await inner_store.spaces(limit=2)
         if set(names) <= {SHARED}:
             return None
         # Another process may have created it between the two checks.
@@ -439,9 +439,9 @@ async def mark_shared(inner: Store, clock: Clock) -> None:
         )
 
 
-async def _open_names(wrapping: KeyWrapping, record: NamesRecord) -> DataKey:
+async def _open_names(key_wrapping: KeyWrapping, record: NamesRecord) -> DataKey:
     try:
-        return await wrapping.open(NAMES_OWNER, record.key)
+        return await key_wrapping.open(NAMES_OWNER, record.key)
     except SealBroken:
         raise KeyMissing(
             f"the key-encryption key {record.key.key_id!r} that was provided is not the one this store was sealed with,"

@@ -361,10 +361,10 @@ class SealedSpaces(PassingStore):
         self._key_cache.drop(space)  # a running call may have opened it again before the mark was stored
         return inner_space
 
-    async def _erase_inner(self, inner: SpaceId, *, at: Instant) -> ErasureReceipt:
+    async def _erase_inner(self, inner_space: SpaceId, *, at: Instant) -> ErasureReceipt:
         # The guard is a document of the sealing, not of the caller.
-        guard_documents = int(await self._keyring.guard(inner) > 0)
-        erasure_receipt = await self._inner.erase(ErasureTarget(space=inner, at=at, whole_space=True))
+        guard_documents = int(await self._keyring.guard(inner_space) > 0)
+        erasure_receipt = await self._inner.erase(ErasureTarget(space=inner_space, at=at, whole_space=True))
         return ErasureReceipt(
             documents=max(erasure_receipt.documents - guard_documents, 0),
             blobs=erasure_receipt.blobs,
@@ -373,10 +373,10 @@ class SealedSpaces(PassingStore):
             layers=erasure_receipt.layers,
         )
 
-    async def _sweep(self, inner: SpaceId) -> None:
+    async def _sweep(self, inner_space: SpaceId) -> None:
         # Leftovers of a call that did not know of the erasure; the guard would suggest that there is more.
-        if not await self._keyring.guard(inner):
-            await self._inner.erase(ErasureTarget(space=inner, at=self._clock.now(), whole_space=True))
+        if not await self._keyring.guard(inner_space):
+            await self._inner.erase(ErasureTarget(space=inner_space, at=self._clock.now(), whole_space=True))
 
 
 def _sealed_layer(layer: ErasureLayer) -> ErasureLayer:

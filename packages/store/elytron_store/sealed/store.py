@@ -204,18 +204,18 @@ class SealedStore(SealedSpaces):
 
     async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
         """Return the inner store's losses under the real names of their spaces; one without keys has no name."""
-        inner = None if space is None else await self._keyring.mark(space)
-        losses = await store.find_losses(self._inner, inner)
+        inner_name = None if space is None else await self._keyring.mark(space)
+        losses = await store.find_losses(self._inner, inner_name)
         return [replace(loss, space=space or await self._real_name(loss.space)) for loss in losses]
 
-    async def _real_name(self, inner: SpaceId | None) -> SpaceId | None:
-        if inner is None or not INNER.fullmatch(inner):
+    async def _real_name(self, inner_space: SpaceId | None) -> SpaceId | None:
+        if inner_space is None or not INNER.fullmatch(inner_space):
             return None
-        return (await self._keyring.names([inner]))[0]
+        return (await self._keyring.names([inner_space]))[0]
 
     async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
-        inner = None if space is None else await self._keyring.mark(space)
-        return await store.acknowledge_losses(self._inner, inner, at=at)
+        inner_name = None if space is None else await self._keyring.mark(space)
+        return await store.acknowledge_losses(self._inner, inner_name, at=at)
 
     async def close(self) -> None:
         """Drop the open keys and close the inner store."""

@@ -82,32 +82,34 @@ class GrantService:
         """Erase the grant of `space`, if it has one."""
         await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
 
-    async def _sealed(self, space: SpaceId, slot: SecretSlot, session: SecretSession, until: Instant) -> GrantRecord:
+    async def _sealed(
+        self, space: SpaceId, slot: SecretSlot, session: SecretSession, expires_at: Instant
+    ) -> GrantRecord:
         id_ = os.urandom(16).hex()
-        key_wrapping, grant_owner = self._wrapping(space), _grant_owner(slot, id_, until)
+        key_wrapping, grant_owner = self._wrapping(space), _grant_owner(slot, id_, expires_at)
         wrapped_key = await key_wrapping.fresh(grant_owner, 1)
         key = await key_wrapping.open(grant_owner, wrapped_key)
         keys = tuple(
             GrantedKey(number=number, sealed=each.sealed_under(key, _key_place(space, number)))
             for number, each in sorted(session.keys.items())
         )
-        return GrantRecord(id=id_, made_at=self._clock.now(), until=until, key=wrapped_key, keys=keys)
+        return GrantRecord(id=id_, made_at=self._clock.now(), until=expires_at, key=wrapped_key, keys=keys)
 
     def _wrapping(self, space: SpaceId) -> KeyWrapping:
         return KeyWrapping(self._keys, identity=f"grant of {space}", ids=self._ids, clock=self._clock)
 
 
-def _grant_owner(slot: SecretSlot, id_: str, until: Instant) -> str:
+def _grant_owner(slot: SecretSlot, id_: str, expires_at: Instant) -> str:
     """Return what binds a grant to the inner space, to the period since its last lock, and to its own end."""
-    return f"{slot.inner}|{slot.generation}|{id_}|{until}"
+    return f"{slot.inner}|{slot.generation}|{id_}|{expires_at}"
 
 
-def _key_place(space: SpaceId, number: int) -> bytes:
-    return bound_place("granted key", space, str(number))
+def _key_place(space: SpaceId, key_number: int) -> bytes:
+    return bound_place("granted key", space, str(key_number))
 
 
-def _open_key(key: DataKey, space: SpaceId, each: GrantedKey) -> DataKey:
-    return key.open_key(each.number, each.sealed, _key_place(space, each.number), what=_WHAT)
+def _open_key(key: DataKey, space: SpaceId, granted_key: GrantedKey) -> DataKey:
+    return key.open_key(granted_key.number, granted_key.sealed, _key_place(space, granted_key.number), what=_WHAT)
 
 
 def _read_grant(document: Document | None) -> GrantRecord | None:

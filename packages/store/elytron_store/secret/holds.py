@@ -47,11 +47,11 @@ class HoldRenewal:
             over_event.set()
             await asyncio.shield(asyncio.wait({renewal_task}))
 
-    async def _renew(self, over: asyncio.Event) -> None:
-        while not over.is_set():
+    async def _renew(self, over_event: asyncio.Event) -> None:
+        while not over_event.is_set():
             try:
                 async with asyncio.timeout(limits.SECRET_MAKING_MS / SECRET_RENEWALS / 1000):
-                    await over.wait()
+                    await over_event.wait()
             except TimeoutError:
                 # A process that lost the space finds out with the commit that would end the sealing.
                 with suppress(ElytronError):

@@ -99,11 +99,11 @@ async def acknowledge_secret_losses(inner_store: Store, space: SpaceId | None, /
     return max([await acknowledge_losses(inner_store, each, at=at) for each in (space, *inner_spaces)])
 
 
-async def _inners_of(inner: Store, space: SpaceId) -> Sequence[SpaceId]:
+async def _inners_of(inner_store: Store, space: SpaceId) -> Sequence[SpaceId]:
     """Return the inner spaces of `space`, none if it is plain or its slot is damaged."""
     if not is_reserved(space):
         with suppress(StoreCorrupt, SealBroken):
-            (document,) = await inner.get(space, (SECRET_SLOT,))
+            (document,) = await inner_store.get(space, (SECRET_SLOT,))
             return () if document is None else read_secret_slot(document).inners
     return ()
 

@@ -307,22 +307,22 @@ class SecretKeeper:
         return spaces
 
     async def _fill(
-        self, source: Store, space: SpaceId, inner: SpaceId, keys: dict[int, DataKey], copy: SpaceCopier
+        self, source: Store, space: SpaceId, inner_space: SpaceId, keys: dict[int, DataKey], copy_space: SpaceCopier
     ) -> None:
         (record,) = await source.get(space, (RECORD,))
         if record is None:
             return  # it never had contents
-        keyring = FixedKeyring(self._inner, inner, keys)
-        await copy(source, SealedSpaces(self._inner, keyring, clock=self._clock), space)
+        keyring = FixedKeyring(self._inner, inner_space, keys)
+        await copy_space(source, SealedSpaces(self._inner, keyring, clock=self._clock), space)
         # Their own key may have been seen, in the plain space or under the former data key.
-        await erase_redrawn(self._inner, inner, self._contents.redrawn, at=self._clock.now())
+        await erase_redrawn(self._inner, inner_space, self._contents.redrawn, at=self._clock.now())
 
-    async def _undo(self, space: SpaceId, inner: SpaceId) -> None:
+    async def _undo(self, space: SpaceId, inner_space: SpaceId) -> None:
         entry = await self.store.slots.read(space)
-        if entry is not None and entry[0].filled == inner:
+        if entry is not None and entry[0].filled == inner_space:
             await self.store.abandon(space, entry[0], entry[1])
-        elif entry is None or entry[0].inner != inner:
-            await self.store.erase_inner(inner)
+        elif entry is None or entry[0].inner != inner_space:
+            await self.store.erase_inner(inner_space)
 
     async def _data_keys(self, space: SpaceId, slot: SecretSlot, key: UserKey) -> dict[int, DataKey]:
         """Return the data keys of `space`, which `key` opens. Raises SecretRefused."""

@@ -78,6 +78,6 @@ class SharedSessions:
         return DocumentRef(SECRET_SLOT.collection, f"4.{principal}")
 
 
-def _session_context(space: SpaceId, inner: str, generation: int, until: Instant) -> bytes:
+def _session_context(space: SpaceId, inner: str, generation: int, expires_at: Instant) -> bytes:
     """Return what binds a session to its space, to the period since the last lock, to its end and to its caller."""
-    return f"{space}|{inner}|{generation}|{until}|{current_caller().principal}".encode()
+    return f"{space}|{inner}|{generation}|{expires_at}|{current_caller().principal}".encode()

@@ -93,13 +93,13 @@ async def read_blob(run: ConnectionRunner, space: SpaceId, key: str, /) -> Async
         await asyncio.gather(*pending_windows, return_exceptions=True)
 
 
-def _stage_parts(raw: Raw, upload: BlobUpload, first: int, chunks: Sequence[bytes], at: Instant) -> None:
-    """Write `chunks` as parts from `first` on; no reader sees them yet."""
-    if first == 0:
+def _stage_parts(raw: Raw, upload: BlobUpload, first_part: int, chunks: Sequence[bytes], at: Instant) -> None:
+    """Write `chunks` as parts from `first_part` on; no reader sees them yet."""
+    if first_part == 0:
         raw.execute("INSERT INTO uploads VALUES (?, ?, ?, ?)", (upload.space, upload.number, upload.key, at))
     else:
         _require_upload(raw, upload)
-    _write_chunks(raw, upload, first, chunks)
+    _write_chunks(raw, upload, first_part, chunks)
 
 
 def _finish_upload(raw: Raw, upload: BlobUpload, staged: int, chunks: Sequence[bytes], size: int) -> None:
@@ -156,13 +156,13 @@ def is_blob_damaged(raw: Raw, space: str, key: str, row: tuple[int, int, int, by
     return expected_part != parts or remaining_bytes != 0
 
 
-def _write_chunks(raw: Raw, upload: BlobUpload, first: int, chunks: Iterable[bytes]) -> None:
+def _write_chunks(raw: Raw, upload: BlobUpload, first_part: int, chunks: Iterable[bytes]) -> None:
     space, number = upload.space, upload.number
     raw.executemany(
         _STAGE,
         (
             (space, number, part, check_of_chunk(space, number, part, chunk), chunk)
-            for part, chunk in enumerate(chunks, first)
+            for part, chunk in enumerate(chunks, first_part)
         ),
     )
 
@@ -200,18 +200,18 @@ def _open_blob(raw: Raw, space: str, key: str) -> tuple[StoredBlob, list[bytes]]
         return blob, _chunk_window(raw, space, key, blob, 0)
 
 
-def _continue_blob(raw: Raw, space: str, key: str, blob: StoredBlob, first: int) -> list[bytes]:
+def _continue_blob(raw: Raw, space: str, key: str, blob: StoredBlob, first_part: int) -> list[bytes]:
     """Return the next chunks, if `blob` is still the one under `key`."""
     with read_snapshot(raw):
         if _find_blob(raw, space, key) != blob:
             raise StoreUnavailable("this blob was replaced or erased while it was read: read it again")
-        return _chunk_window(raw, space, key, blob, first)
+        return _chunk_window(raw, space, key, blob, first_part)
 
 
-def _chunk_window(raw: Raw, space: str, key: str, blob: StoredBlob, first: int) -> list[bytes]:
-    window_end = min(first + WINDOW_PARTS, blob.parts)
-    rows = raw.execute(_PARTS, (space, blob.upload, first, window_end)).fetchall()
-    is_whole = [part for part, _, _ in rows] == list(range(first, window_end))
+def _chunk_window(raw: Raw, space: str, key: str, blob: StoredBlob, first_part: int) -> list[bytes]:
+    window_end = min(first_part + WINDOW_PARTS, blob.parts)
+    rows = raw.execute(_PARTS, (space, blob.upload, first_part, window_end)).fetchall()
+    is_whole = [part for part, _, _ in rows] == list(range(first_part, window_end))
     if not is_whole or any(check != check_of_chunk(space, blob.upload, part, body) for part, body, check in rows):
         raise StoreCorrupt(what=f"blob {key}")
     return [body for _, body, _ in rows]

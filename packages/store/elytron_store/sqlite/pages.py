@@ -101,8 +101,8 @@ class DatabasePages:
         """Return the number of pages that the file had according to its header and that are cut off."""
         return max(0, self._header_number(28) - self.count) if self._has_header else 0
 
-    def _header_number(self, at: int) -> int:
-        return int.from_bytes(self._page(1, 0)[at : at + 4], "big")
+    def _header_number(self, offset: int) -> int:
+        return int.from_bytes(self._page(1, 0)[offset : offset + 4], "big")
 
     def _page_size(self) -> int:
         size = int.from_bytes(self._data[16:18], "big") if self._has_header else 0
@@ -130,11 +130,11 @@ class DatabasePages:
                 self._later |= open_frames
                 open_frames.clear()
 
-    def _page(self, number: int, shift: int) -> bytes:
-        later_offset = self._later.get(number)
+    def _page(self, page_number: int, shift: int) -> bytes:
+        later_offset = self._later.get(page_number)
         if later_offset is not None:
             return self._wal[later_offset : later_offset + self.size]
-        start = max(0, (number - 1) * self.size + shift)
+        start = max(0, (page_number - 1) * self.size + shift)
         return self._data[start : start + self.size].ljust(self.size, b"\0")
 
     def _rows_moved(self, shift: int) -> Iterator[tuple[Cell, bool]]:
@@ -145,34 +145,34 @@ class DatabasePages:
             for number in sorted(numbers):
                 yield from ((row, True) for row in self._rows_on(number, shift))
 
-    def _find_shift(self, number: int) -> int | None:
+    def _find_shift(self, page_number: int) -> int | None:
         """Return the offset in bytes of a displaced page; None if it is not near."""
         other_pages = [
-            other for other in self._tree if other <= self.count and other != number and not self._is_read[other]
+            other for other in self._tree if other <= self.count and other != page_number and not self._is_read[other]
         ]
         near_shifts = range(1 - self.size, self.size)
         for shift in dict.fromkeys(base + near for base in (0, self._longer) for near in near_shifts):
-            start = (number - 1) * self.size + shift
+            start = (page_number - 1) * self.size + shift
             if start > 0 and self._data[start : start + 1] in _ROW_KINDS and shift not in self._shifts:
-                near = sorted(other_pages, key=lambda other: abs(other - number))[:_NEIGHBOURS]
-                if self._is_whole(number, shift, 2) and any(self._is_whole(other, shift, 1) for other in near):
+                near = sorted(other_pages, key=lambda other: abs(other - page_number))[:_NEIGHBOURS]
+                if self._is_whole(page_number, shift, 2) and any(self._is_whole(other, shift, 1) for other in near):
                     return shift
         return None
 
-    def _is_whole(self, number: int, shift: int, least: int) -> bool:
-        """Return whether there is a page with `least` rows or more, all of which can be read."""
-        page = self._page(number, shift)
+    def _is_whole(self, page_number: int, shift: int, least_rows: int) -> bool:
+        """Return whether there is a page with at least `least_rows` rows, all of which can be read."""
+        page = self._page(page_number, shift)
         cell_offsets = self._cell_places(page, 0)
         return (
             cell_offsets is not None
-            and len(cell_offsets) >= least
+            and len(cell_offsets) >= least_rows
             and all(any(self._rows_at(page, cell_offset, page[0], shift)) for cell_offset in cell_offsets)
         )
 
-    def _cell_places(self, page: bytes, head: int) -> list[int] | None:
+    def _cell_places(self, page: bytes, head_offset: int) -> list[int] | None:
         """Return where the cells of a page begin; None for bytes that are no page of a tree."""
-        kind, cells = page[head], int.from_bytes(page[head + 3 : head + 5], "big")
-        first_pointer = head + (12 if kind in {_INNER_INDEX, _INNER_TABLE} else 8)
+        kind, cells = page[head_offset], int.from_bytes(page[head_offset + 3 : head_offset + 5], "big")
+        first_pointer = head_offset + (12 if kind in {_INNER_INDEX, _INNER_TABLE} else 8)
         if kind not in {*_WITH_ROWS, _INNER_TABLE} or first_pointer + 2 * cells > self.size:
             return None
         cell_offsets = [
@@ -184,8 +184,8 @@ class DatabasePages:
             else None
         )
 
-    def _rows_on(self, number: int, shift: int) -> Iterator[Cell]:
-        page, head = self._page(number, shift), 100 if number == 1 else 0
+    def _rows_on(self, page_number: int, shift: int) -> Iterator[Cell]:
+        page, head = self._page(page_number, shift), 100 if page_number == 1 else 0
         kind, cell_offsets = page[head], self._cell_places(page, head)
         if cell_offsets is None:
             return
@@ -193,7 +193,7 @@ class DatabasePages:
             child_pointers = [page[at : at + 4] for at in (head + 8, *cell_offsets)]
             self._tree.update(int.from_bytes(child, "big") for child in child_pointers)
         if kind == _INNER_TABLE:
-            self._is_read[number] = 1
+            self._is_read[page_number] = 1
             return
         is_whole = True
         for at in cell_offsets:
@@ -201,39 +201,43 @@ class DatabasePages:
             if not rows:
                 # Bytes inserted into this page move its cells, which are at its end, and not the pointers at its
                 # beginning.
-                page_views = (self._page(number, other_shift) for other_shift in self._shifts if other_shift != shift)
+                page_views = (
+                    self._page(page_number, other_shift) for other_shift in self._shifts if other_shift != shift
+                )
                 rows = [row for view in page_views for row in self._rows_at(view, at, kind)]
             self._tree.update(row[3] for row in rows if tuple(map(type, row)) in _SCHEMA_ROWS)
             is_whole = is_whole and bool(rows)
             yield from rows
-        self._is_read[number] |= is_whole
+        self._is_read[page_number] |= is_whole
 
-    def _rows_at(self, page: bytes, at: int, kind: int, *more_shifts: int) -> Iterator[Cell]:
-        """Yield the row whose cell begins at `at`, once for each possible position of its overflow pages."""
+    def _rows_at(self, page: bytes, cell_offset: int, kind: int, *more_shifts: int) -> Iterator[Cell]:
+        """Yield the row whose cell begins at `cell_offset`, once for each possible position of its overflow pages."""
         for shift in (*self._shifts, *more_shifts):
             with suppress(*_BROKEN):
-                payload, has_overflow = self._payload(page, at, kind, shift)
+                payload, has_overflow = self._payload(page, cell_offset, kind, shift)
                 yield _decode_row(payload)
                 if not has_overflow:
                     return
 
-    def _payload(self, page: bytes, at: int, kind: int, shift: int) -> tuple[bytes, bool]:
-        """Return the bytes of the row whose cell begins at `at`, and whether some are on overflow pages."""
-        at += 4 if kind == _INNER_INDEX else 0
-        payload_bytes, at = _read_varint(page, at)
+    def _payload(self, page: bytes, offset: int, kind: int, shift: int) -> tuple[bytes, bool]:
+        """Return the bytes of the row whose cell begins at `offset`, and whether some are on overflow pages."""
+        offset += 4 if kind == _INNER_INDEX else 0
+        payload_bytes, offset = _read_varint(page, offset)
         if kind == _LEAF_TABLE:
             # The file format defines how much of a row stays on its page.
-            _, at = _read_varint(page, at)
+            _, offset = _read_varint(page, offset)
         least_local = (self.size - 12) * 32 // 255 - 23
         most_local = self.size - 35 if kind == _LEAF_TABLE else (self.size - 12) * 64 // 255 - 23
         local_bytes = payload_bytes
         if payload_bytes > most_local:
             local_bytes = least_local + (payload_bytes - least_local) % (self.size - 4)
             local_bytes = local_bytes if local_bytes <= most_local else least_local
-        if payload_bytes > _ROW_BYTES or at + local_bytes > self.size:
+        if payload_bytes > _ROW_BYTES or offset + local_bytes > self.size:
             raise ValueError(payload_bytes)
-        parts, remaining_bytes = [page[at : at + local_bytes]], payload_bytes - local_bytes
-        next_page = int.from_bytes(page[at + local_bytes : at + local_bytes + 4], "big") if remaining_bytes else 0
+        parts, remaining_bytes = [page[offset : offset + local_bytes]], payload_bytes - local_bytes
+        next_page = (
+            int.from_bytes(page[offset + local_bytes : offset + local_bytes + 4], "big") if remaining_bytes else 0
+        )
         while remaining_bytes > 0:
             if not 0 < next_page <= self.count:
                 raise ValueError(next_page)
@@ -245,14 +249,14 @@ class DatabasePages:
         return b"".join(parts), payload_bytes > local_bytes
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at `at`, and the position after it."""
+def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
+    """Return the number at `offset`, and the position after it."""
     value = 0
-    for byte_offset in range(at, at + 8):
+    for byte_offset in range(offset, offset + 8):
         value = value << 7 | data[byte_offset] & 0x7F
         if data[byte_offset] < 0x80:
             return value, byte_offset + 1
-    return value << 8 | data[at + 8], at + 9
+    return value << 8 | data[offset + 8], offset + 9
 
 
 def _decode_row(payload: bytes) -> Cell:
@@ -289,11 +293,11 @@ def open_pages(path: Path, /) -> Generator[DatabasePages]:
         )
 
 
-def _map_file(opened: ExitStack, path: Path) -> bytes | mmap.mmap:
+def _map_file(open_files: ExitStack, path: Path) -> bytes | mmap.mmap:
     try:
-        file = opened.enter_context(path.open("rb"))
+        file = open_files.enter_context(path.open("rb"))
     except FileNotFoundError:
         return b""
     if not os.fstat(file.fileno()).st_size:
         return b""
-    return opened.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    return open_files.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -171,8 +171,8 @@ def queued_page(raw: Raw, after: str, limit: int, /) -> Sequence[SpaceId]:
     return _names_page(raw, _QUEUED, after, limit)
 
 
-def _names_page(raw: Raw, statement: str, after: str, limit: int) -> Sequence[SpaceId]:
-    names = [space for (space,) in raw.execute(statement, (after, limit)).fetchall()]
+def _names_page(raw: Raw, statement: str, after_name: str, limit: int) -> Sequence[SpaceId]:
+    names = [space for (space,) in raw.execute(statement, (after_name, limit)).fetchall()]
     if not all(isinstance(name, str) for name in names):
         raise StoreCorrupt(what="the list of spaces")
     return names
@@ -432,11 +432,11 @@ class ReadCache:
             space_reads.version, space_reads.others = version, other_commits
         return space_reads
 
-    def _ends_so(self, stand: _JournalReads, version: int) -> bool:
+    def _ends_so(self, space_reads: _JournalReads, version: int) -> bool:
         """Return whether the journal is known to end with the mark at `version`: only this handle has committed."""
-        if stand.version != version and stand.others is not None and self._others() == stand.others:
-            stand.version = version
-        return stand.version == version
+        if space_reads.version != version and space_reads.others is not None and self._others() == space_reads.others:
+            space_reads.version = version
+        return space_reads.version == version
 
     def _ends(self, space: SpaceId, mark: JournalEntry) -> bool:
         """Return whether the journal ends with `mark`."""

@@ -53,8 +53,8 @@ _NEWEST = {"documents": ("INSERT", _NEWEST_DOCUMENT), "heads": ("INSERT", _NEWES
 
 
 def _is_whole_document(row: Cell) -> bool:
-    *place, body, check = row
-    return row_checksum(*place, body=body) == check
+    *row_key, body, check = row
+    return row_checksum(*row_key, body=body) == check
 
 
 def _is_whole_entry(row: Cell) -> bool:
@@ -63,8 +63,8 @@ def _is_whole_entry(row: Cell) -> bool:
 
 
 def _is_whole_row(row: Cell) -> bool:
-    *place, check = row
-    return row_checksum(*place) == check
+    *row_key, check = row
+    return row_checksum(*row_key) == check
 
 
 def _is_whole_answer(row: Cell) -> bool:
@@ -237,13 +237,13 @@ class FileSalvage:
             )
         return self._loss(SpaceId(space), documents, entries, blobs) if documents or entries or blobs else None
 
-    def _fill_gaps(self, space: str, head: int) -> int:
-        """Insert a placeholder for each lost entry of a journal that ended at `head`; return their number."""
+    def _fill_gaps(self, space: str, head_sequence: int) -> int:
+        """Insert a placeholder for each lost entry of a journal that ended at `head_sequence`; return their number."""
         for sequence, covers in self._raw.execute(_RUNS, (space,)).fetchall():
             # Remains of compacted entries may be found too: no sequence may occur twice.
             self._raw.execute(_CUT_RUN, (space, sequence - covers, sequence))
         gap_rows = self._raw.execute(_GAPS, (space,)).fetchall()
-        gap_rows.append((self._last_entry(space) + 1, head, self._at))
+        gap_rows.append((self._last_entry(space) + 1, head_sequence, self._at))
         for first_sequence, last_sequence, at in gap_rows:
             entries = (lost_entry(sequence, at) for sequence in range(first_sequence, last_sequence + 1))
             self._raw.executemany(_APPEND, (schema.entry_row(space, entry) for entry in entries))

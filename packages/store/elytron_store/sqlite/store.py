@@ -327,12 +327,12 @@ class _OpeningWay:
     refused: StoreReadOnly | None = None
 
 
-async def _connect_file(opened: list[StoreConnection], connector: Callable[[], Raw]) -> StoreConnection:
+async def _connect_file(open_connections: list[StoreConnection], connector: Callable[[], Raw]) -> StoreConnection:
     connection = StoreConnection(connector)
     try:
         await connection
     except BaseException:
         await connection.ended()
         raise
-    opened.append(connection)
+    open_connections.append(connection)
     return connection

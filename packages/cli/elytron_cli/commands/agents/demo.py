@@ -64,10 +64,10 @@ def demo_group() -> None:
     output.report(report, lambda console, _: _show_demo(console, report, repeated_command))
 
 
-async def _run_demo(settings: RunSettings, out: CommandOutput) -> DemoReport:
+async def _run_demo(settings: RunSettings, output: CommandOutput) -> DemoReport:
     async with open_session(settings, when_missing=WhenMissing.MAKE) as session:
         with ProgressBar(
-            "writing a year of conversation", unit="bytes", is_visible=not out.is_json, unasked=True
+            "writing a year of conversation", unit="bytes", is_visible=not output.is_json, unasked=True
         ) as bar:
             return await demonstrate_recall(session, store=settings.store.masked_value, progress=bar.at)
 
@@ -76,7 +76,7 @@ def _command_called() -> str:
     return called_as(sys.argv[0], environment=os.environ, folder=Path.cwd())
 
 
-def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
+def _show_demo(out: "Console", report: DemoReport, repeated_command: str) -> None:
     for number, answered in enumerate(report.answered, start=1):
         out.print(f"{number}. {answered.question}", style="bold", soft_wrap=True)
         count = max(SHOWN_HITS, *answered.evidence_at[:1], 0)
@@ -96,7 +96,7 @@ def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
         'project "plans for the swim" --max-chars 800',
         "inspect --check",
     ):
-        out.print(f"  {safe_text(again)} {example}", soft_wrap=True)
+        out.print(f"  {safe_text(repeated_command)} {example}", soft_wrap=True)
 
 
 def _demo_figures(report: DemoReport) -> str:

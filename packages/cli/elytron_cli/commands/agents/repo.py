@@ -87,27 +87,35 @@ def list_command() -> int | None:
 Change = Callable[[RepositoryRegistry, ProjectMemory, dict[str, str]], RepositoryRegistry]
 
 
-def _link_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
-    return registry.linked(place, registry.space_named(names["project"])).changed(pins={names["path"]: None})
+def _link_folder(
+    registry: RepositoryRegistry, project_place: ProjectMemory, names: dict[str, str]
+) -> RepositoryRegistry:
+    return registry.linked(project_place, registry.space_named(names["project"])).changed(pins={names["path"]: None})
 
 
-def _unlink_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
-    return registry.linked(place, next(iter(place.keys))).changed(pins={names["path"]: None})
+def _unlink_folder(
+    registry: RepositoryRegistry, project_place: ProjectMemory, names: dict[str, str]
+) -> RepositoryRegistry:
+    return registry.linked(project_place, next(iter(project_place.keys))).changed(pins={names["path"]: None})
 
 
-def _move_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
+def _move_folder(
+    registry: RepositoryRegistry, project_place: ProjectMemory, names: dict[str, str]
+) -> RepositoryRegistry:
     space = registry.space_named(names["project"])
     freed_keys = {name: None for name, key in registry.keys.items() if key.space == space}
-    return _link_folder(registry.changed(keys=freed_keys), place, names)
+    return _link_folder(registry.changed(keys=freed_keys), project_place, names)
 
 
 def _pin_folder(registry: RepositoryRegistry, _: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
     return registry.changed(pins={names["path"]: registry.space_named(names["project"])})
 
 
-def _isolate_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
+def _isolate_folder(
+    registry: RepositoryRegistry, project_place: ProjectMemory, names: dict[str, str]
+) -> RepositoryRegistry:
     own_space = space_name(f"pin:{names['path']}")
-    return registry.changed(labels={own_space: place.label}, pins={names["path"]: own_space})
+    return registry.changed(labels={own_space: project_place.label}, pins={names["path"]: own_space})
 
 
 _CHANGES: Final[tuple[tuple[str, bool, str, Change], ...]] = (
@@ -239,13 +247,17 @@ def _folder_or_this(folder: Path | None) -> Path:
     return folder or session_folder(str(Path.cwd()), environment=os.environ) or Path.cwd()
 
 
-def _show_place(console: "Console", place: ProjectMemory) -> None:
-    repository = place.repository
-    rows = [("project", place.label), ("space", place.spaces[0]), ("reads", ", ".join(place.spaces))]
+def _show_place(console: "Console", project_place: ProjectMemory) -> None:
+    repository = project_place.repository
+    rows = [
+        ("project", project_place.label),
+        ("space", project_place.spaces[0]),
+        ("reads", ", ".join(project_place.spaces)),
+    ]
     rows.append(("by", _WHY[repository.source] if repository is not None else _NO_PROJECT))
     if repository is not None:
         rows += [("key", repository.space), ("at", repository.path), ("package", repository.package or "")]
-        rows += [("note", place.notice)] if place.notice else []
+        rows += [("note", project_place.notice)] if project_place.notice else []
     tables_layout.show_pairs(console, rows)
 
 

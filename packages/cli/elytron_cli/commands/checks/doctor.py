@@ -251,8 +251,8 @@ async def _unsealed_spaces(session: CommandSession) -> tuple[SpaceId, ...]:
         return ()  # a store shared by another server does not show its users
 
 
-def _refused_report(rejected: RejectedAnswer) -> StoreReport:
-    return StoreReport(state="refused", error_key=rejected.error_key, reason=rejected.reason)
+def _refused_report(rejection: RejectedAnswer) -> StoreReport:
+    return StoreReport(state="refused", error_key=rejection.error_key, reason=rejection.reason)
 
 
 def _sqlite_line(sqlite: SqliteReport) -> str:

@@ -168,16 +168,16 @@ def _read_space(
     return reports[0], None
 
 
-def _is_seal_broken(refused: Exception | None) -> bool:
-    if isinstance(refused, OperationRefused):
-        return refused.rejected.error_key == SealBroken.key
-    return isinstance(refused, SealBroken)
+def _is_seal_broken(refusal: Exception | None) -> bool:
+    if isinstance(refusal, OperationRefused):
+        return refusal.rejected.error_key == SealBroken.key
+    return isinstance(refusal, SealBroken)
 
 
-async def _examine_store(refused: Exception | None, *, repair: bool) -> CheckReport:
+async def _examine_store(refusal: Exception | None, *, repair: bool) -> CheckReport:
     """Return the damage: below the engine of a file, else by the store itself, whose space may be unreadable."""
     settings = run_settings()
-    if parse_url(settings.store.value).path is not None and not _is_seal_broken(refused):
+    if parse_url(settings.store.value).path is not None and not _is_seal_broken(refusal):
         is_sealed = keys_of(settings) is not None
         return await rescue_store(settings.store.value, clock=SystemClock(), repair=repair, sealed=is_sealed)
     store = await open_as_made(

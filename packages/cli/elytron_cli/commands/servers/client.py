@@ -130,13 +130,13 @@ def _add_remotely(*, text: str, server: NamedServer, **about: Any) -> None:
 
 
 def _plain_or_json(
-    kind: OperationRequest[ReportT], plain: dict[str, Any], request_text: str | None
+    kind: OperationRequest[ReportT], plain_fields: dict[str, Any], request_text: str | None
 ) -> OperationRequest[ReportT]:
     """Return a request of type `kind` from plain words or from JSON, but not both."""
-    if (plain["query"] is None) == (request_text is None):
+    if (plain_fields["query"] is None) == (request_text is None):
         raise click.UsageError("pass either QUERY or --request")
     return envelope.decode_request(
-        by_request(kind), _read_json(request_text) if request_text is not None else json.dumps(plain).encode()
+        by_request(kind), _read_json(request_text) if request_text is not None else json.dumps(plain_fields).encode()
     )
 
 

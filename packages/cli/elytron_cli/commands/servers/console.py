@@ -118,7 +118,7 @@ async def _relay_server(url: str, host: str, port: int, *, opens: bool) -> None:
             await _serve_until_signal(app, listening_socket)
 
 
-async def _serve_until_signal(app: "ASGIApp", listening: socket.socket) -> None:
+async def _serve_until_signal(app: "ASGIApp", listening_socket: socket.socket) -> None:
     """Serve until this process is asked to end; the signal then ends the server and not the process."""
     import uvicorn
 
@@ -139,7 +139,7 @@ async def _serve_until_signal(app: "ASGIApp", listening: socket.socket) -> None:
         signal_number: signal.signal(signal_number, end) for signal_number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        await relay_server.serve(sockets=[listening])
+        await relay_server.serve(sockets=[listening_socket])
     finally:
         for signal_number, handler in previous_handlers.items():
             signal.signal(signal_number, handler)

@@ -164,7 +164,7 @@ async def _serve_proxy(proxy_settings: "ProxySettings", serving: Any) -> None:
         await serve_watched(app, admission, serving, started=started, mode=mode, figures=figures)
 
 
-def _tell_proxy(out: CommandOutput, server: "StartedServer", proxy_settings: "ProxySettings", store: str) -> None:
+def _tell_proxy(output: CommandOutput, server: "StartedServer", proxy_settings: "ProxySettings", store: str) -> None:
     servers = tuple(f"{one.prefix}={one.url}" if one.prefix else one.url for one in proxy_settings.upstreams)
     report = ProxyReport(address=server.address, mode=server.mode, store=store, upstreams=servers, pid=os.getpid())
     lines = (
@@ -175,5 +175,5 @@ def _tell_proxy(out: CommandOutput, server: "StartedServer", proxy_settings: "Pr
         f"  OpenAI clients: base URL {report.address}/v1; Anthropic's and Ollama's: {report.address}",
         f"  stop: Ctrl-C, or kill {report.pid}",
     )
-    out.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
+    output.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()

@@ -245,9 +245,9 @@ async def _ask_server(url: str, key: str | None, path: str, secret: SentSecret, 
         await transport.close()
 
 
-def _tell_status(out: CommandOutput, status: SecretStatus) -> None:
+def _tell_status(output: CommandOutput, status: SecretStatus) -> None:
     rows = [("space", status.space), ("state", status.state.value)]
     rows += [("secret", f"{status.kind}, {status.derivation}")] if status.kind else []
     rows += [("unlocked until", tables_layout.minute_text(status.until))] if status.until is not None else []
     rows += [("granted until", tables_layout.minute_text(status.grant_until))] if status.grant_until is not None else []
-    out.report(status, lambda console, _: tables_layout.show_pairs(console, rows))
+    output.report(status, lambda console, _: tables_layout.show_pairs(console, rows))

@@ -304,7 +304,7 @@ def _node_hosts(url: str | None) -> tuple[str, ...]:
     return (node_host(url),)
 
 
-def _serve_by_workers(count: int, host: str, port: int, settings: RunSettings, out: CommandOutput) -> int:
+def _serve_by_workers(count: int, host: str, port: int, settings: RunSettings, output: CommandOutput) -> int:
     """Serve with several processes, started with this one's arguments; return the exit code."""
     from elytron_http_shell.server import bound_socket, listening_address
 
@@ -316,7 +316,7 @@ def _serve_by_workers(count: int, host: str, port: int, settings: RunSettings, o
             # Only now, so that other commands find a server that answers.
             stack.enter_context(address_kept(settings.store.value, address))
             process_fields = {"pid": os.getpid(), "workers": tuple(processes), "protocols": tuple(first["protocols"])}
-            _tell_ready(out, ServeReport.model_validate({**first, **process_fields}))
+            _tell_ready(output, ServeReport.model_validate({**first, **process_fields}))
 
         return asyncio.run(run_workers(sys.argv[1:], listening_socket, count, ready))
 
@@ -480,7 +480,7 @@ def log_to_stderr(style: str | None, level: str, /, *, extra: str = "server") ->
     configure_logs(LogStyle(style or ("console" if sys.stderr.isatty() else "json")), level=level)
 
 
-def _tell_ready(out: CommandOutput, report: ServeReport, *, has_key: bool = False) -> None:
+def _tell_ready(output: CommandOutput, report: ServeReport, *, has_key: bool = False) -> None:
     """Print where it listens, and reduce cyclic garbage collection from then on."""
     lines = [
         f"listening on {report.address}",
@@ -498,7 +498,7 @@ def _tell_ready(out: CommandOutput, report: ServeReport, *, has_key: bool = Fals
         lines.insert(4, f"  operator key, shown only once: {report.operator_key}")
     elif has_key:
         lines.insert(4, "  operator key: created earlier; `elytron access rotate` replaces it")
-    out.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
+    output.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()  # the process that started this one may read it through a pipe
     ease_collector()
 
