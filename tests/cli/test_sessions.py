@@ -377,6 +377,22 @@ def test_a_foreign_database_whose_rows_never_end_is_counted_as_unreadable(machin
     assert (report["sessions"], report["skipped"]) == (0, {"unreadable": 1})
 
 
+def test_a_damaged_database_ends_no_other_assistants_import(machine: Machine) -> None:
+    machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
+    path = machine.home / ".config/Cursor/User/globalStorage/state.vscdb"
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE cursorDiskKV (key PRIMARY KEY, value)")
+        rows = ((f"composerData:{number:05}", "{}" * 20) for number in range(5_000))
+        connection.executemany("INSERT INTO cursorDiskKV VALUES (?, ?)", rows)
+    connection.close()
+    data = path.read_bytes()
+    path.write_bytes(data[: 20 * 4_096] + b"Z" * (10 * 4_096) + data[30 * 4_096 :])
+    report = machine.run()
+    assert (report["sessions"], report["skipped"]["unreadable"]) == (1, 1)
+    assert machine.said() == SAID["claude-code"]
+
+
 def test_credentials_in_a_session_are_redacted_and_counted(machine: Machine) -> None:
     file = machine.put("claude-code-2.1.332.jsonl", machine.claude / "5e0c0001.jsonl")
     key = "sk-ant-" + "api03-" + "Zk3q9LmX2v" * 9 + "AA"

@@ -130,6 +130,25 @@ async def test_a_credential_behind_an_escape_is_redacted(items: ConversationItem
     assert (values[0].keys(), values[1]["rest"]) == ({"text", "list"}, LARGE)
 
 
+async def test_data_in_base64_stays_as_it_is_beside_a_credential(items: ConversationItems) -> None:
+    data = "iVBORw0KGgoAAAANSUhE" + ("ab-sk-" + "aB3d" * 10 + "-glpat-") * 40
+    token = "ghp_" + "a1B2" * 9
+    values = [{"data": data, "url": f"data:image/png;base64,{data}"}, {"data": data * 100, "text": f"use\n{token}"}]
+    await items.append([item_of(value) for value in values])
+    assert await values_of(items) == [values[0], {"data": data * 100, "text": "use\n[redacted:github_token]"}]
+
+
+@pytest.mark.parametrize(
+    "secret", ["ghp_" + "a1B2" * 9, "eyJhbGciOiJIUzI1NiJ9.eyJ" + "zdWIi" * 300 + "." + "c2ln" * 10]
+)
+async def test_a_credential_in_json_in_an_item_is_redacted(items: ConversationItems, secret: str) -> None:
+    arguments = json.dumps({"text": f"use:\n{secret}", "more": json.dumps([f"\t{secret}"])})
+    await items.append([item_of({"arguments": arguments})])
+    ((value,),) = [list(item.values()) for item in await values_of(items)]
+    assert secret not in value
+    assert json.loads(value).keys() == {"text", "more"}
+
+
 async def test_an_item_whose_redaction_breaks_its_json_is_redacted_text_by_text(
     items: ConversationItems, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,3 +110,10 @@ def test_a_filter_that_expands_too_far_is_rejected() -> None:
     pairs = [{"AND": [{f"a{number}": 1}, {f"b{number}": 1}]} for number in range(12)]
     with pytest.raises(LimitExceeded, match="tests in a filter"):
         filters_from({"OR": pairs})
+
+
+@pytest.mark.parametrize("value", [[], {"in": []}])
+@pytest.mark.parametrize("name", ["agent_id", "app_id", "run_id", "actor_id", "tags", "speaker", "conversation"])
+def test_an_empty_list_does_not_select_everything(name: str, value: Any) -> None:
+    with pytest.raises(InvalidInput, match="empty list"):
+        filters_from({name: value})

@@ -97,17 +97,17 @@ def a2a_surfaces(address: str | None, /) -> Family:
     """Return the family that speaks A2A; its card names `address`, or the host of the request."""
 
     def family(admission: CallerAdmission) -> Iterable[Surface]:
-        served = a2a_app(admission, address=address)
+        peer_app = a2a_app(admission, address=address)
         routes = (
-            Route("GET", CARD_PATH, served.card, "agent_card", "Return the agent card.", access=SurfaceAccess.PUBLIC,
+            Route("GET", CARD_PATH, peer_app.card, "agent_card", "Return the agent card.", access=SurfaceAccess.PUBLIC,
                   headers=("If-None-Match",), outcome="The agent card."),
-            Route("POST", RPC_PATH, served.rpc, "a2a", "Send an A2A message over JSON-RPC.", _JSON, _JSON,
+            Route("POST", RPC_PATH, peer_app.rpc, "a2a", "Send an A2A message over JSON-RPC.", _JSON, _JSON,
                   outcome="The protocol's response."),
-            Route("POST", MESSAGE_PATH, served.message, "a2a_message", "Answer one message from a peer.", PeerMessage,
+            Route("POST", MESSAGE_PATH, peer_app.message, "a2a_message", "Answer one message from a peer.", PeerMessage,
                   PeerAnswer, headers=("Idempotency-Key",)),
         )  # fmt: skip
         return build_surfaces(
-            routes, own_app, group="protocols", transport=CallTransport.A2A.value, running=served.running
+            routes, own_app, group="protocols", transport=CallTransport.A2A.value, running=peer_app.running
         )
 
     return family

@@ -230,8 +230,8 @@ class PeerUploads:
         A piece that came already is no error. Raises InvalidInput for a piece out of order or a broken archive,
         LimitExceeded.
         """
-        whose = principal, chunk.upload
-        upload = self._waiting.get(whose) or self._begin(whose, chunk)
+        upload_key = principal, chunk.upload
+        upload = self._waiting.get(upload_key) or self._begin(upload_key, chunk)
         # Pieces of one archive may arrive concurrently, so their order is checked under a lock.
         async with upload.lock:
             data = _chunk_bytes(chunk)
@@ -273,11 +273,11 @@ class PeerUploads:
         if chunk.index != 0:
             raise InvalidInput(field="index", problem="is not the next one, 0")
         # Stale archives are removed when another begins, which needs no timer.
-        oldest = self._clock.now() - A2A_UPLOAD_KEEP_MS
-        for stale in [key for key, count in self._waiting.items() if count.touched_ms < oldest]:
-            self.drop(*stale)
-        each = sum(1 for principal, _ in self._waiting if principal == whose[0])
-        for count, limit in ((len(self._waiting), A2A_UPLOADS), (each, A2A_UPLOADS_EACH)):
+        oldest_ms = self._clock.now() - A2A_UPLOAD_KEEP_MS
+        for stale_key in [key for key, count in self._waiting.items() if count.touched_ms < oldest_ms]:
+            self.drop(*stale_key)
+        principal_uploads = sum(1 for principal, _ in self._waiting if principal == whose[0])
+        for count, limit in ((len(self._waiting), A2A_UPLOADS), (principal_uploads, A2A_UPLOADS_EACH)):
             if count >= limit:
                 raise LimitExceeded(what="archives in progress", limit=limit, found=count + 1)
         assert self._folder is not None
@@ -335,8 +335,8 @@ class PeerBridge:
             )
         except ElytronError as error:
             payload = reject_error(error, request_id=request_id)
-        is_catalog = message.name is MessageName.PEER_CAPABILITY and isinstance(payload, AcceptedAnswer)
-        kind = MessageName.PEER_CAPABILITY if is_catalog else MessageName.REPORT
+        is_capability_answer = message.name is MessageName.PEER_CAPABILITY and isinstance(payload, AcceptedAnswer)
+        kind = MessageName.PEER_CAPABILITY if is_capability_answer else MessageName.REPORT
         return PeerAnswer(kind=kind, payload=payload, hops=message.hops + 1)
 
     async def _perform(
@@ -375,13 +375,13 @@ class PeerBridge:
         )
 
     async def _capable(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:
-        peer = envelope.decode_as(PeerCapability, _encode_payload(payload))
+        peer_capability = envelope.decode_as(PeerCapability, _encode_payload(payload))
         answer = await self._call(principal, "capabilities", MemoryCapabilitiesRequest(), request_id)
         if not isinstance(answer, AcceptedAnswer | DuplicatedAnswer):
             return answer
         assert isinstance(answer.report, MemoryCapabilityCatalog)
         report = PeerCapabilityReport(
-            memory_report_visible=peer.memory_report_visible,
+            memory_report_visible=peer_capability.memory_report_visible,
             messages=tuple(MessageName),
             hops=self.hops,
             catalog=answer.report,
@@ -391,13 +391,15 @@ class PeerBridge:
     async def _migrated(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:
         chunk = envelope.decode_as(MigrationChunk, _encode_payload(payload))
         # Checked before a piece is stored.
-        word = word_of(principal.kind, chunk.mode)
+        archive_word = word_of(principal.kind, chunk.mode)
         archive = await self._uploads.take(principal.id, chunk)
         if archive is None:
-            received = self._uploads.received(principal.id, chunk.upload)
-            return AcceptedAnswer(request_id=request_id, report=MigrationProgress(received=received, count=chunk.count))
+            received_bytes = self._uploads.received(principal.id, chunk.upload)
+            return AcceptedAnswer(
+                request_id=request_id, report=MigrationProgress(received=received_bytes, count=chunk.count)
+            )
         request = MemoryImportRequest(
-            path=str(archive), mode=chunk.mode, word=word, dry_run=chunk.dry_run, scope=chunk.scope
+            path=str(archive), mode=chunk.mode, word=archive_word, dry_run=chunk.dry_run, scope=chunk.scope
         )
         try:
             # Only in the caller's space, but with an operator's right to the server's own file.
@@ -419,8 +421,8 @@ def _peer_candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
         return _first_hosts_candidate(payload)
     if "procedure" in payload:
         candidate = envelope.decode_as(ProcedureCandidate, _encode_payload(payload))
-        learned = ProcedureSource(writes=(candidate.procedure,), source=SkillSource.EXTRACTION)
-        return MemoryWriteRequest(scope=candidate.scope, write=learned)
+        procedure_source = ProcedureSource(writes=(candidate.procedure,), source=SkillSource.EXTRACTION)
+        return MemoryWriteRequest(scope=candidate.scope, write=procedure_source)
     fact = envelope.decode_as(FactCandidate, _encode_payload(payload))
     draft = FactDraft(
         topic=fact.topic,
@@ -438,21 +440,21 @@ def _first_hosts_candidate(payload: Json) -> MemoryWriteRequest:
     """Return the same from a payload in the form of the protocol's first hosts."""
     request = envelope.decode_as(MemoryWriteRequest, _encode_payload(asked_of("write", payload, space=None).request))
     match request.write:
-        case LongTermExtraction() as write:
-            if any(fact.operation is FactOperation.DELETE for fact in write.facts):
+        case LongTermExtraction() as extraction:
+            if any(fact.operation is FactOperation.DELETE for fact in extraction.facts):
                 raise InvalidInput(field="extraction.facts", problem="include a deletion: peers may only propose")
-            facts = tuple(fact.model_copy(update={"authority": FactAuthority.IMPORTED}) for fact in write.facts)
+            facts = tuple(fact.model_copy(update={"authority": FactAuthority.IMPORTED}) for fact in extraction.facts)
             return request.model_copy(update={"write": LongTermExtraction(facts=facts)})
-        case ProcedureSource() as write:
+        case ProcedureSource() as extraction:
             return request.model_copy(
-                update={"write": ProcedureSource(writes=write.writes, source=SkillSource.EXTRACTION)}
+                update={"write": ProcedureSource(writes=extraction.writes, source=SkillSource.EXTRACTION)}
             )
         case _:
             return request
 
 
 def _peer_evidence(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
-    note = envelope.decode_as(PeerNote, _encode_payload(payload))
+    peer_note = envelope.decode_as(PeerNote, _encode_payload(payload))
     # A tool's words count as coming from outside.
-    turn = TurnDraft(messages=(Message(role=EvidenceRole.TOOL, text=note.text, speaker=note.peer),))
-    return MemoryWriteRequest(scope=note.scope, write=TranscriptWrite(turns=(turn,)))
+    turn = TurnDraft(messages=(Message(role=EvidenceRole.TOOL, text=peer_note.text, speaker=peer_note.peer),))
+    return MemoryWriteRequest(scope=peer_note.scope, write=TranscriptWrite(turns=(turn,)))

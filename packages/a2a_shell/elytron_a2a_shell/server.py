@@ -178,9 +178,9 @@ def _whole_numbers(value: Any) -> Any:
         case float() if value.is_integer():
             return int(value)
         case dict():
-            return {name: _whole_numbers(inner) for name, inner in cast("dict[str, Any]", value).items()}
+            return {name: _whole_numbers(field_value) for name, field_value in cast("dict[str, Any]", value).items()}
         case list():
-            return [_whole_numbers(inner) for inner in cast("list[Any]", value)]
+            return [_whole_numbers(field_value) for field_value in cast("list[Any]", value)]
         case _:
             return value
 
@@ -203,8 +203,8 @@ def card_app(*, address: str | None, rpc_path: str, card_path: str) -> ASGIApp:
         return create_agent_card_routes(agent_card(base + rpc_path), card_url=card_path)[0].app
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        base = address or f"{scope['scheme']}://{Headers(scope=scope).get('host', '')}"
-        await shown(base.rstrip("/"))(scope, receive, send)
+        base_address = address or f"{scope['scheme']}://{Headers(scope=scope).get('host', '')}"
+        await shown(base_address.rstrip("/"))(scope, receive, send)
 
     return app
 
@@ -217,7 +217,7 @@ def rpc_app(bridge: PeerBridge, /, *, ids: IdSource, body_bytes: int, rpc_path: 
     routes = create_jsonrpc_routes(
         PeerRequestHandler(bridge, ids=ids), rpc_path, context_builder=PrincipalContext(), enable_v0_3_compat=True
     )
-    answering = routes[0].app
+    json_rpc_app = routes[0].app
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         _require_json(scope)
@@ -226,7 +226,7 @@ def rpc_app(bridge: PeerBridge, /, *, ids: IdSource, body_bytes: int, rpc_path: 
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        await answering(scope, repeat_body(data, receive), send)
+        await json_rpc_app(scope, repeat_body(data, receive), send)
 
     return app
 
@@ -288,8 +288,8 @@ def _is_request(body: dict[str, strict_json.Json]) -> bool:
 
 def _read_call(method: str, body: Any) -> None:
     """Parse `body` as the SDK will. Raises one of several errors if it cannot."""
-    if (older := _older_methods().get(method)) is not None:
-        older_request = older.model_validate(body)
+    if (older_request_type := _older_methods().get(method)) is not None:
+        older_request = older_request_type.model_validate(body)
         if method in _OLDER_MESSAGES:
             to_core_send_message_request(older_request)
     elif (model := _METHODS.get(method)) is not None:
@@ -322,7 +322,7 @@ def agent_card(rpc_url: str, /) -> AgentCard:
         AgentSkill(id=name, name=name.replace("_", " "), description=summary, tags=["memory"], input_modes=[JSON])
         for name, summary in SUMMARIES.items()
     ]
-    bearer = HTTPAuthSecurityScheme(scheme="bearer", description="An access key: ely_<kind>_<id>_<secret>.")
+    bearer_scheme = HTTPAuthSecurityScheme(scheme="bearer", description="An access key: ely_<kind>_<id>_<secret>.")
     return AgentCard(
         name="Elytron memory",
         description=(
@@ -335,7 +335,7 @@ def agent_card(rpc_url: str, /) -> AgentCard:
             for protocol in (PROTOCOL_VERSION_1_0, PROTOCOL_VERSION_0_3)
         ],
         capabilities=AgentCapabilities(streaming=False, push_notifications=False),
-        security_schemes={"bearer": SecurityScheme(http_auth_security_scheme=bearer)},
+        security_schemes={"bearer": SecurityScheme(http_auth_security_scheme=bearer_scheme)},
         security_requirements=[SecurityRequirement(schemes={"bearer": StringList()})],
         default_input_modes=[JSON, TEXT],
         default_output_modes=[JSON],

@@ -199,8 +199,8 @@ class AccessKeys:
         record = await self._documents.find_record()
         key = await self._look_up(match[2])
         # An unknown key is compared too, so that it takes as long as a wrong secret.
-        expected = key.digest if key is not None and key.revoked_at is None else _NOBODY
-        if record is None or not hmac.compare_digest(_key_digest(record, *match.groups()), expected):
+        expected_digest = key.digest if key is not None and key.revoked_at is None else _NOBODY
+        if record is None or not hmac.compare_digest(_key_digest(record, *match.groups()), expected_digest):
             raise Unauthorized
         assert key is not None
         await self.note_use(key.id)
@@ -212,8 +212,11 @@ class AccessKeys:
         key = await self._look_up(key_id) if KEY_ID.fullmatch(key_id) else None
         if record is None or key is None or key.revoked_at is not None:
             raise Unauthorized
-        secret = self._context.credential_key.require(record, needed_for="the secret that signs webhooks")
-        return _key_principal(key), (_webhook_secret(secret, key), _former_webhook_secret(secret, key))
+        webhook_secrets = self._context.credential_key.require(record, needed_for="the secret that signs webhooks")
+        return _key_principal(key), (
+            _webhook_secret(webhook_secrets, key),
+            _former_webhook_secret(webhook_secrets, key),
+        )
 
     async def note_use(self, key_id: str, /) -> None:
         """Record the use of a key that was just looked up: once an hour, and only if it can be stored now."""
@@ -304,8 +307,8 @@ class AccessKeys:
             SYSTEM_SPACE, ACCESS_KEYS, after=_CURSOR.key(query.cursor), limit=query.limit
         )
         keys = [AccessKey.from_bytes(document.body) for document in documents]
-        more = keys[-1].id if len(keys) == query.limit else None
-        return AccessKeyList(items=tuple(map(_shown_key, keys)), next_cursor=more)
+        next_cursor = keys[-1].id if len(keys) == query.limit else None
+        return AccessKeyList(items=tuple(map(_shown_key, keys)), next_cursor=next_cursor)
 
     async def open_kinds(self) -> frozenset[PrincipalKind]:
         """Return the kinds that have valid keys."""
@@ -340,8 +343,8 @@ class AccessKeys:
             return cached_key[1]
         document = await self._documents.read(key_id)
         # A missing key takes as long as a known one: a key is read either way.
-        read = AccessKey.from_bytes(document.body if document is not None else _nobodys_key())
-        key = read if document is not None else None
+        stored_key = AccessKey.from_bytes(document.body if document is not None else _nobodys_key())
+        key = stored_key if document is not None else None
         self._cached_keys[key_id] = (now, key)
         return key
 
@@ -358,20 +361,20 @@ class AccessKeys:
     ) -> tuple[SpaceRecord, AccessKey]:
         """Store the result of `change` for a key, planned again if another change came first. Raises NotFound."""
         record, key, revision = await self._read_key(key_id)
-        changed = change(key, record)
-        if changed == key:
+        changed_key = change(key, record)
+        if changed_key == key:
             return record, key
-        await self._put(changed, record, expects=revision, takes_back=takes_back)
-        return record, changed
+        await self._put(changed_key, record, expects=revision, takes_back=takes_back)
+        return record, changed_key
 
     async def _put(self, key: AccessKey, record: SpaceRecord, *, expects: int, takes_back: bool = False) -> None:
         """Commit `key`; with `takes_back` its sessions end too.
 
         Raises Conflict if another commit came first; it has to be made again.
         """
-        deletes = await removed_sessions(self._sessions, record, key.id) if takes_back else ()
+        session_removals = await removed_sessions(self._sessions, record, key.id) if takes_back else ()
         key_change = PutChange(self._documents.ref(key.id), key.to_bytes(), expects)
-        await self._documents.commit(record, key_change, deletes=deletes, takes_back=takes_back)
+        await self._documents.commit(record, key_change, deletes=session_removals, takes_back=takes_back)
         # Effective immediately here; other processes see it when their cache expires.
         self._cached_keys.pop(key.id, None)
 
@@ -379,15 +382,15 @@ class AccessKeys:
 @cache
 def _nobodys_key() -> bytes:
     """Return a dummy key that matches nothing, in stored form."""
-    at = Instant(limits.LATEST_MS)
+    latest_instant = Instant(limits.LATEST_MS)
     key = AccessKey(
         id="0" * 16,
         kind=PrincipalKind.USER,
         space=SpaceId("nobody"),
         label="nobody",
         digest=_NOBODY,
-        created_at=at,
-        last_used_at=at,
+        created_at=latest_instant,
+        last_used_at=latest_instant,
     )
     return key.to_bytes()
 

@@ -122,9 +122,9 @@ class FairPlaces:
 
     async def take(self, principal: Principal, /) -> None:
         """Wait for a slot. Raises RateLimited, Overloaded."""
-        most = _calls_per_minute(principal, self._bounds.calls_per_minute)
-        if most:
-            self._rates.count(principal.id, asyncio.get_running_loop().time(), most=most)
+        calls_per_minute = _calls_per_minute(principal, self._bounds.calls_per_minute)
+        if calls_per_minute:
+            self._rates.count(principal.id, asyncio.get_running_loop().time(), most=calls_per_minute)
         self._count_in_turn()
         # A new call must not overtake those that wait.
         if self.waiting == 0 and self._is_free_for(principal.id):
@@ -147,11 +147,11 @@ class FairPlaces:
 
     def _count_in_turn(self) -> None:
         """Count a call of this iteration of the event loop. Raises Overloaded if its time is used up."""
-        loop = asyncio.get_running_loop()
+        event_loop = asyncio.get_running_loop()
         if self._turn_calls == 0:
-            self._turn_began = loop.time()
-            loop.call_soon(self._end_turn)
-        elif self._turn_calls >= self._bounds.running and loop.time() - self._turn_began > self._bounds.lag_s:
+            self._turn_began = event_loop.time()
+            event_loop.call_soon(self._end_turn)
+        elif self._turn_calls >= self._bounds.running and event_loop.time() - self._turn_began > self._bounds.lag_s:
             raise Overloaded
         self._turn_calls += 1
 
@@ -238,26 +238,28 @@ class _CallRates:
 
     def count(self, name: str, now: float, /, *, most: int) -> None:
         """Count a call. Raises RateLimited if there were `most` already."""
-        minute, within = divmod(now / _MINUTE_S, 1.0)
+        minute, minute_fraction = divmod(now / _MINUTE_S, 1.0)
         if minute != self._minute:
             self._before = self._counts if minute == self._minute + 1 else {}
             self._minute, self._counts = int(minute), {}
-        counted, before = self._counts.get(name, 0), self._before.get(name, 0)
+        minute_count, previous_count = self._counts.get(name, 0), self._before.get(name, 0)
         # The previous minute counts by the part of it that is less than sixty seconds ago.
-        if counted + round(before * (1.0 - within)) >= most:
-            raise RateLimited(limit=most, retry_after_s=_wait_s(counted, before, within, most=most))
-        self._counts[name] = counted + 1
+        if minute_count + round(previous_count * (1.0 - minute_fraction)) >= most:
+            raise RateLimited(
+                limit=most, retry_after_s=_wait_s(minute_count, previous_count, minute_fraction, most=most)
+            )
+        self._counts[name] = minute_count + 1
 
 
-def _wait_s(counted: int, before: int, within: float, *, most: int) -> int:
+def _wait_s(counted: int, previous_count: int, minute_fraction: float, *, most: int) -> int:
     """Return the seconds until one more call is allowed, when enough of the older ones have expired.
 
     Where this minute alone is full, that is in the next one, in which its calls are the older ones.
     """
     if counted < most:
-        minutes = 1.0 - (most - counted - 0.5) / before - within
+        minutes = 1.0 - (most - counted - 0.5) / previous_count - minute_fraction
     else:
-        minutes = 1.0 - within + 1.0 - (most - 0.5) / counted
+        minutes = 1.0 - minute_fraction + 1.0 - (most - 0.5) / counted
     return int(minutes * _MINUTE_S + _SLACK_S) + 1
 
 

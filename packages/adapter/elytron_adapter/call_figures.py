@@ -62,41 +62,41 @@ class CallFigures:
         self.transports[transport] += 1
         # A caller may name any operation; only existing ones get a separate row.
         operation = operation if operation in _NAMES else UNKNOWN
-        of_it = self.operations.get(operation)
-        if of_it is None:
-            of_it = self.operations[operation] = OperationFigures()
-        of_it.calls += 1
-        of_it.refused += refused
-        of_it.seconds += seconds
-        of_it.longest_s = max(of_it.longest_s, seconds)
+        operation_figures = self.operations.get(operation)
+        if operation_figures is None:
+            operation_figures = self.operations[operation] = OperationFigures()
+        operation_figures.calls += 1
+        operation_figures.refused += refused
+        operation_figures.seconds += seconds
+        operation_figures.longest_s = max(operation_figures.longest_s, seconds)
         minute = self._minute(self._clock.now())
         minute.calls += 1
         minute.refused += refused
 
     def minutes(self) -> tuple[MinuteFigures, ...]:
         """Return the last hour, oldest minute first; minutes without a call have no row."""
-        oldest = self._clock.now() - MINUTES_KEPT * _MINUTE_MS
-        return tuple(minute for minute in self._minutes if minute.at > oldest)
+        oldest_at = self._clock.now() - MINUTES_KEPT * _MINUTE_MS
+        return tuple(minute for minute in self._minutes if minute.at > oldest_at)
 
     def count_tokens(self, space: SpaceId, model: str, /, *, read: int, output: int) -> None:
         """Count a model's answer to a program that asked for `space` through this server."""
         now = self._clock.now()
-        day, model = Instant(now - now % DAY_MS), model[:MODEL_CHARS]
-        row = self._programs.get((space, day, model))
+        day_start, model = Instant(now - now % DAY_MS), model[:MODEL_CHARS]
+        row = self._programs.get((space, day_start, model))
         if row is None:
             while len(self._programs) >= PROGRAM_DAYS:
                 del self._programs[next(iter(self._programs))]
-            row = self._programs[space, day, model] = ProgramTokens(day, model)
+            row = self._programs[space, day_start, model] = ProgramTokens(day_start, model)
         row.calls += 1
         row.input_tokens += read
         row.output_tokens += output
 
     def programs(self, space: SpaceId, /) -> tuple[ProgramTokens, ...]:
         """Return the tokens of programs that asked for `space`, oldest first."""
-        return tuple(row for (of, _, _), row in self._programs.items() if of == space)
+        return tuple(row for (row_space, _, _), row in self._programs.items() if row_space == space)
 
     def _minute(self, now: Instant) -> MinuteFigures:
-        at = Instant(now - now % _MINUTE_MS)
-        if not self._minutes or self._minutes[-1].at < at:
-            self._minutes.append(MinuteFigures(at))
+        minute_start = Instant(now - now % _MINUTE_MS)
+        if not self._minutes or self._minutes[-1].at < minute_start:
+            self._minutes.append(MinuteFigures(minute_start))
         return self._minutes[-1]

@@ -129,9 +129,9 @@ def _beyond_members(operation: AnyOperation, request: Value) -> str | None:
     fields = operation.beyond_members(request)
     if fields:
         return f"{operation.name!r} with {', '.join(fields)} requires an operator's key"
-    borrowed = borrowed_words(request) if operation.mutates else ()
-    if borrowed:
-        authorities = ", ".join(borrowed)
+    cross_member_words = borrowed_words(request) if operation.mutates else ()
+    if cross_member_words:
+        authorities = ", ".join(cross_member_words)
         return (
             f"{operation.name!r} with the authority {authorities} requires an operator's key: use one, or leave it out"
         )
@@ -186,8 +186,8 @@ class OperationDispatcher:
 
     async def _answer(self, envelope: Envelope) -> Response:
         operation = by_name(envelope.operation)
-        own = envelope.auth.space or (self._runtime.scope.space if self._runtime.scope is not None else None)
-        request = bind_space(envelope.auth, await _payload_request(operation, envelope.payload, own))
+        own_space = envelope.auth.space or (self._runtime.scope.space if self._runtime.scope is not None else None)
+        request = bind_space(envelope.auth, await _payload_request(operation, envelope.payload, own_space))
         if not envelope.may_disclose and operation.asks_private(request):
             raise PermissionRefused(_PRIVATE)
         refusal = self._policy(envelope, operation, request)
@@ -231,8 +231,10 @@ def _note_call(envelope: Envelope) -> None:
 
 def _log_error(error: Exception, envelope: Envelope) -> None:
     # Without the message, which may repeat what a caller gave. Type and locations suffice to find the fault.
-    places = "".join(traceback.format_tb(error.__traceback__))
-    logger.error("request %s: %s raised %s\n%s", envelope.request_id, envelope.operation, type(error).__name__, places)
+    stack_text = "".join(traceback.format_tb(error.__traceback__))
+    logger.error(
+        "request %s: %s raised %s\n%s", envelope.request_id, envelope.operation, type(error).__name__, stack_text
+    )
 
 
 class CallerAdmission:
@@ -262,8 +264,8 @@ class CallerAdmission:
         self.attempts = attempts or WrongAttempts(dispatcher.runtime.context.clock)
         """Wrong credentials, counted by shells per source address."""
         self.authenticator = authenticator
-        own = authenticator if isinstance(authenticator, AccessKeys) else None
-        self.keys = keys or own or AccessKeys(dispatcher.runtime.context)
+        access_keys = authenticator if isinstance(authenticator, AccessKeys) else None
+        self.keys = keys or access_keys or AccessKeys(dispatcher.runtime.context)
         """The access keys that `authenticator` reads: a change through them takes effect immediately on every
         surface."""
         self.shedding = shedding or NoShedding()
@@ -313,7 +315,7 @@ class CallerAdmission:
         headers: CallHeaders = NO_HEADERS,
     ) -> Response:
         """Return the answer to one call of `principal`; every failure is returned as Rejected."""
-        began = time.perf_counter()
+        started_s = time.perf_counter()
         try:
             self.transports.require_on(origin.transport)
             envelope = Envelope(
@@ -341,7 +343,7 @@ class CallerAdmission:
             origin.transport,
             operation,
             refused=isinstance(answer, RejectedAnswer),
-            seconds=time.perf_counter() - began,
+            seconds=time.perf_counter() - started_s,
         )
         return answer
 

@@ -65,13 +65,13 @@ def asked_of(operation: str, body: Mapping[str, Any], /, *, space: str | None) -
         case "write":
             return OperationCall(operation, _typed_write(body))
         case "export" if "chat_id" in body:
-            rest = {name: value for name, value in body.items() if name != "chat_id"}
-            return OperationCall("export_continuity", _in_chat(rest, body["chat_id"], space))
+            request_fields = {name: value for name, value in body.items() if name != "chat_id"}
+            return OperationCall("export_continuity", _in_chat(request_fields, body["chat_id"], space))
         case "import" if "snapshot" in body:
-            rest = {name: value for name, value in body.items() if name != "target_chat_id"}
+            request_fields = {name: value for name, value in body.items() if name != "target_chat_id"}
             if isinstance(mode := body.get("mode"), str):
-                rest["mode"] = _SNAPSHOT_MODES.get(mode, mode)
-            return OperationCall("import_continuity", _in_chat(rest, body.get("target_chat_id"), space))
+                request_fields["mode"] = _SNAPSHOT_MODES.get(mode, mode)
+            return OperationCall("import_continuity", _in_chat(request_fields, body.get("target_chat_id"), space))
         case _:
             return OperationCall(operation, dict(body))
 
@@ -91,16 +91,16 @@ def _typed_write(body: Mapping[str, Any]) -> Json:
 def _wrap_write(
     body: Mapping[str, Any], kind: str, write: Mapping[str, Any], /, *, dropped_fields: tuple[str, ...] = ()
 ) -> Json:
-    rest = {name: value for name, value in body.items() if name not in {*dropped_fields, *write}}
-    return rest | {"write": {**write, "kind": kind}}
+    wrapped_fields = {name: value for name, value in body.items() if name not in {*dropped_fields, *write}}
+    return wrapped_fields | {"write": {**write, "kind": kind}}
 
 
-def _in_chat(rest: Json, chat: object, space: str | None) -> Json:
+def _in_chat(request_fields: Json, chat: object, space: str | None) -> Json:
     if chat is None:
-        return rest
-    scope = cast("Json", rest["scope"]) if isinstance(rest.get("scope"), dict) else {}
-    own = {"space": space} if space is not None else {}
-    return rest | {"scope": own | scope | {"chat": chat}}
+        return request_fields
+    scope = cast("Json", request_fields["scope"]) if isinstance(request_fields.get("scope"), dict) else {}
+    space_field = {"space": space} if space is not None else {}
+    return request_fields | {"scope": space_field | scope | {"chat": chat}}
 
 
 class CallTransport(StrEnum):

@@ -113,9 +113,9 @@ class RepeatedCalls:
     async def _once(self, operation: AnyOperation, request: ScopedRequest, envelope: Envelope, key: str) -> Answer:
         space = self._runtime.context.scope_of(request).space
         name = (operation.name, envelope.auth.principal or "", key)
-        lock = self._turn((space, *name))
+        name_lock = self._turn((space, *name))
         try:
-            await asyncio.wait_for(lock.acquire(), self._wait_s)
+            await asyncio.wait_for(name_lock.acquire(), self._wait_s)
         except TimeoutError:
             raise StillRunning from None
         try:
@@ -133,7 +133,7 @@ class RepeatedCalls:
                     if stored_answer is None:
                         return _call_answer(report, envelope)
         finally:
-            lock.release()
+            name_lock.release()
         return DuplicatedAnswer(request_id=envelope.request_id, report=operation.report.from_bytes(stored_answer))
 
     def _turn(self, call: tuple[str, ...]) -> asyncio.Lock:
@@ -142,8 +142,8 @@ class RepeatedCalls:
 
     async def _look_up(self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest) -> bytes | None:
         """Return the answer stored under `name`, or None. Raises IdempotencyConflict."""
-        committed = await self._commit(space, name, request, answer=b"", requires=_NEVER)
-        return committed.answer if committed is not None else None
+        receipt = await self._commit(space, name, request, answer=b"", requires=_NEVER)
+        return receipt.answer if receipt is not None else None
 
     async def _keep(self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest, report: Value) -> bytes | None:
         """Store `report` as the answer of `name`; return the first answer if another process stored one before."""
@@ -151,8 +151,8 @@ class RepeatedCalls:
         if not report.changed:
             # Another process may just have done it, so that nothing was left to change.
             return await self._look_up(space, name, request)
-        committed = await self._commit(space, name, request, answer=report.to_bytes(), requires=1)
-        return committed.answer if committed is not None and committed.replayed else None
+        receipt = await self._commit(space, name, request, answer=report.to_bytes(), requires=1)
+        return receipt.answer if receipt is not None and receipt.replayed else None
 
     async def _commit(
         self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest, *, answer: bytes, requires: int
@@ -168,24 +168,24 @@ class RepeatedCalls:
         if record is None:
             return None
         key, request_body = record.tag("receipt", *name), request.to_bytes()
-        sealed = sealed_answer(answer, record, key, request_body) if answer else b""
+        sealed_report = sealed_answer(answer, record, key, request_body) if answer else b""
         try:
-            committed = await context.store.commit(
+            commit_outcome = await context.store.commit(
                 Batch(
                     space=space,
                     at=context.clock.now(),
                     entries=(EntryDraft(JournalAction.OPERATOR, REF),),
                     requires=(RequireRevision(REF, requires),),
-                    idempotency=BatchKey(key=key, digest=record.digest(request_body), answer=sealed),
+                    idempotency=BatchKey(key=key, digest=record.digest(request_body), answer=sealed_report),
                 )
             )
         except IdempotencyConflict:
             raise
         except Conflict:
             return None
-        if not committed.replayed:
-            return committed
-        return replace(committed, answer=opened_answer(committed.answer, record, key, request_body))
+        if not commit_outcome.replayed:
+            return commit_outcome
+        return replace(commit_outcome, answer=opened_answer(commit_outcome.answer, record, key, request_body))
 
 
 def _call_answer(report: Value, envelope: Envelope, *, version: str | None = None) -> AcceptedAnswer | QueuedAnswer:
@@ -197,13 +197,13 @@ def _call_answer(report: Value, envelope: Envelope, *, version: str | None = Non
 
 def _with_key(request: MemoryWriteRequest, envelope: Envelope) -> MemoryWriteRequest:
     """Return `request` under its call's key. A principal's keys are its own and never collide with another's."""
-    key, within = envelope.idempotency_key, request.idempotency_key
-    if key is not None and within is not None and key != within:
+    key, request_key = envelope.idempotency_key, request.idempotency_key
+    if key is not None and request_key is not None and key != request_key:
         raise InvalidInput(field="idempotency_key", problem="differs from the key in the request: send only one")
-    key = key if key is not None else within
+    key = key if key is not None else request_key
     if key is None:
         return request
     principal = envelope.auth.principal
     if principal is not None:
         key = strict_json.keyed_tag(b"", "idempotency key", principal, key, size=64)
-    return request if key == within else request.model_copy(update={"idempotency_key": key})
+    return request if key == request_key else request.model_copy(update={"idempotency_key": key})

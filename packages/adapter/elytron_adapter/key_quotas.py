@@ -104,8 +104,8 @@ class KeyQuotas:
         time."""
         record = await self._documents.record()
         day, calls, size_bytes = count.stored.day, count.calls, count.size_bytes
-        base, revision = await self._read(key_id, day)
-        total = KeyUsage(day=day, calls=base.calls + calls, size_bytes=base.size_bytes + size_bytes)
+        stored_count, revision = await self._read(key_id, day)
+        total = KeyUsage(day=day, calls=stored_count.calls + calls, size_bytes=stored_count.size_bytes + size_bytes)
         await self._documents.commit(record, PutChange(self._documents.ref(key_id), total.to_bytes(), revision))
         count.stored, count.stored_at = total, now
         count.calls -= calls
@@ -143,22 +143,22 @@ class WrongAttempts:
         """Count a wrong credential from `address`; return the seconds to wait if there were too many, else None."""
         if not self.most:
             return None
-        place = place_of(address)
+        source_network = place_of(address)
         now = self._clock.now()
-        began, count = self._places.get(place, (now, 0))
+        window_start, count = self._places.get(source_network, (now, 0))
         # A clock that steps back begins a new minute.
-        if not 0 <= now - began < _MINUTE_MS:
-            began, count = now, 0
-        self._places[place] = (began, count + 1)
-        return -(-(began + _MINUTE_MS - now) // 1000) if count >= self.most else None
+        if not 0 <= now - window_start < _MINUTE_MS:
+            window_start, count = now, 0
+        self._places[source_network] = (window_start, count + 1)
+        return -(-(window_start + _MINUTE_MS - now) // 1000) if count >= self.most else None
 
 
 def place_of(address: str | None, /) -> str:
     """Return the source of an address: itself, or its network in IPv6; one for all without an address."""
     try:
-        number = ipaddress.ip_address(address or "")
+        ip_address = ipaddress.ip_address(address or "")
     except ValueError:
         return ""
-    if isinstance(number, ipaddress.IPv6Address):
-        return str(number.ipv4_mapped or ipaddress.ip_network((number, _V6_PLACE_BITS), strict=False))
-    return str(number)
+    if isinstance(ip_address, ipaddress.IPv6Address):
+        return str(ip_address.ipv4_mapped or ipaddress.ip_network((ip_address, _V6_PLACE_BITS), strict=False))
+    return str(ip_address)

@@ -48,17 +48,17 @@ class CookieSessions:
         """Return a new cookie for the holder of `authorization`; the holder's oldest session is removed if
         necessary."""
         token = issued_token(self._context.ids.secret(TOKEN_BYTES))
-        masked = self._mask(token, authorization.encode("latin-1", "replace")).hex()
+        masked_credential = self._mask(token, authorization.encode("latin-1", "replace")).hex()
         record, now = await self._documents.record(), self._context.clock.now()
-        until = Instant(now + round(self.cookie.lifetime_s * 1_000))
+        expires_at = Instant(now + round(self.cookie.lifetime_s * 1_000))
         session = BrowserSession(
-            cookie=self.cookie.name, holder=_holder_tag(record, holder), masked=masked, until=until
+            cookie=self.cookie.name, holder=_holder_tag(record, holder), masked=masked_credential, until=expires_at
         )
-        surplus = await self._surplus(session.holder, now)
+        surplus_documents = await self._surplus(session.holder, now)
         session_change = PutChange(self._documents.ref(self._key(record, token)), session.to_bytes(), 0)
-        deletes = [DeleteChange(document.ref, document.revision) for document in surplus]
+        surplus_removals = [DeleteChange(document.ref, document.revision) for document in surplus_documents]
         # Even in a full store: its operator signs in to make room.
-        await self._documents.commit(record, session_change, deletes=deletes, takes_back=True)
+        await self._documents.commit(record, session_change, deletes=surplus_removals, takes_back=True)
         return token
 
     @retry_lost_races
@@ -67,8 +67,8 @@ class CookieSessions:
         record, document = await self._find(self.token(headers))
         if record is None or document is None:
             return
-        removed = DeleteChange(document.ref, document.revision)
-        await self._documents.commit(record, deletes=(removed,), takes_back=True)
+        session_removal = DeleteChange(document.ref, document.revision)
+        await self._documents.commit(record, deletes=(session_removal,), takes_back=True)
 
     def token(self, headers: Mapping[str, str], /) -> str | None:
         """Return the cookie of a request; None if it has none."""
@@ -100,19 +100,19 @@ class CookieSessions:
 
     async def _surplus(self, holder: str, now: Instant) -> list[Document]:
         """Return the sessions to remove for one more of `holder`: expired ones, then the oldest."""
-        surplus: list[Document] = []
-        active: list[tuple[Instant, Document, str]] = []
+        surplus_documents: list[Document] = []
+        active_sessions: list[tuple[Instant, Document, str]] = []
         async for document in self._documents.scan():
             session = BrowserSession.from_bytes(document.body)
             if session.until <= now:
-                surplus.append(document)
+                surplus_documents.append(document)
             elif session.cookie == self.cookie.name:
-                active.append((session.until, document, session.holder))
-        active.sort(key=lambda entry: entry[0])
-        own = [document for _, document, name in active if name == holder]
-        surplus += own[: max(0, len(own) + 1 - self.cookie.each)]
-        others = [document for _, document, _ in active if document not in surplus]
-        return surplus + others[: max(0, len(others) + 1 - self.cookie.most)]
+                active_sessions.append((session.until, document, session.holder))
+        active_sessions.sort(key=lambda entry: entry[0])
+        holder_documents = [document for _, document, name in active_sessions if name == holder]
+        surplus_documents += holder_documents[: max(0, len(holder_documents) + 1 - self.cookie.each)]
+        remaining_documents = [document for _, document, _ in active_sessions if document not in surplus_documents]
+        return surplus_documents + remaining_documents[: max(0, len(remaining_documents) + 1 - self.cookie.most)]
 
     async def _session(self, token: str | None) -> BrowserSession | None:
         _, document = await self._find(token)
@@ -131,8 +131,8 @@ class CookieSessions:
 
     def _mask(self, token: str, data: bytes) -> bytes:
         """Return `data` masked by a cookie, or unmasked. A cookie masks only one credential."""
-        mask = hashlib.shake_256(self.cookie.name.encode() + b"\0" + token.encode()).digest(len(data))
-        return bytes(one ^ other for one, other in zip(data, mask, strict=True))
+        mask_bytes = hashlib.shake_256(self.cookie.name.encode() + b"\0" + token.encode()).digest(len(data))
+        return bytes(data_byte ^ mask_byte for data_byte, mask_byte in zip(data, mask_bytes, strict=True))
 
 
 async def removed_sessions(documents: SystemDocuments, record: SpaceRecord, holder: str, /) -> tuple[DeleteChange, ...]:

@@ -106,8 +106,10 @@ class TransportSwitches:
         """Store the address at which clients reach the transport; an empty one removes it."""
 
         def changed(stored: TransportEndpoints) -> TransportEndpoints:
-            others = {other: address for other, address in stored.endpoints.items() if other != name}
-            return TransportEndpoints(endpoints=others | ({name: endpoint} if endpoint else {}))
+            other_endpoints = {
+                other_name: address for other_name, address in stored.endpoints.items() if other_name != name
+            }
+            return TransportEndpoints(endpoints=other_endpoints | ({name: endpoint} if endpoint else {}))
 
         self.endpoints = (await self._change(TransportEndpoints, _ENDPOINTS, changed)).endpoints
 
@@ -118,12 +120,12 @@ class TransportSwitches:
         The caller takes it over only then, so that a failed commit switches nothing here.
         """
         record = await self._documents.record()
-        stored, revision = await self._stored(model, key)
-        changed = change(stored)
-        if changed == stored:
-            return changed
-        await self._documents.commit(record, PutChange(self._documents.ref(key), changed.to_bytes(), revision))
-        return changed
+        stored_state, revision = await self._stored(model, key)
+        changed_state = change(stored_state)
+        if changed_state == stored_state:
+            return changed_state
+        await self._documents.commit(record, PutChange(self._documents.ref(key), changed_state.to_bytes(), revision))
+        return changed_state
 
     async def _stored(self, model: type[ValueT], key: str) -> tuple[ValueT, int]:
         document = await self._documents.read(key)

@@ -46,19 +46,26 @@ def git_place(folder: Path, /) -> GitPlace | None:
     dot_git = folder / ".git"
     if dot_git.is_dir():
         return GitPlace(folder, dot_git, is_submodule=False) if dot_git.resolve() == dot_git else None
-    pointer = _read_text(dot_git)
-    if not pointer.startswith("gitdir:"):
+    git_pointer = _read_text(dot_git)
+    if not git_pointer.startswith("gitdir:"):
         return None
-    own = (folder / pointer.removeprefix("gitdir:").strip()).resolve()
+    own_git_folder = (folder / git_pointer.removeprefix("gitdir:").strip()).resolve()
     # A worktree names a shared directory. A submodule has its own, inside its parent's git directory.
-    shared = _read_text(own / "commondir").strip()
-    if not shared:
-        worktree = _config_value(own, "[core]", _WORKTREE_LINE)
-        is_named = bool(worktree) and (own / worktree).resolve() == folder
-        return GitPlace(folder, own, is_submodule="modules" in own.parts) if is_named else None
-    common, back = (own / shared).resolve(), _read_text(own / "gitdir").strip()
-    is_named = own.parent == common / "worktrees" and bool(back) and (own / back).resolve() == dot_git
-    return GitPlace(folder, common, is_submodule=False) if is_named else None
+    common_path = _read_text(own_git_folder / "commondir").strip()
+    if not common_path:
+        worktree = _config_value(own_git_folder, "[core]", _WORKTREE_LINE)
+        points_back = bool(worktree) and (own_git_folder / worktree).resolve() == folder
+        return GitPlace(folder, own_git_folder, is_submodule="modules" in own_git_folder.parts) if points_back else None
+    common_folder, back_pointer = (
+        (own_git_folder / common_path).resolve(),
+        _read_text(own_git_folder / "gitdir").strip(),
+    )
+    points_back = (
+        own_git_folder.parent == common_folder / "worktrees"
+        and bool(back_pointer)
+        and (own_git_folder / back_pointer).resolve() == dot_git
+    )
+    return GitPlace(folder, common_folder, is_submodule=False) if points_back else None
 
 
 def origin_of(common: Path, /, *, parent: str | None = None) -> str | None:
@@ -69,8 +76,8 @@ def origin_of(common: Path, /, *, parent: str | None = None) -> str | None:
     url = _config_value(common, '[remote "origin"]', _URL_LINE)
     if parent is not None and url.startswith(("./", "../")):
         host, _, path = parent.partition("/")
-        joined = os.path.normpath(f"/{path}/{url}").replace(os.sep, "/")
-        return network_origin(f"https://{host}{joined}")
+        joined_path = os.path.normpath(f"/{path}/{url}").replace(os.sep, "/")
+        return network_origin(f"https://{host}{joined_path}")
     return network_origin(url)
 
 
@@ -78,13 +85,13 @@ def network_origin(url: str, /) -> str | None:
     """Return a remote's host and path in a form shared by all its addresses, or None for a local address."""
     if "://" in url:
         try:
-            parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
+            url_parts = urlsplit(url)
+            host, port = url_parts.hostname, url_parts.port
         except ValueError:
             return None
-        if not host or parts.scheme == "file":
+        if not host or url_parts.scheme == "file":
             return None
-        host, path = host if port is None or port in _USUAL_PORTS else f"{host}:{port}", parts.path
+        host, path = host if port is None or port in _USUAL_PORTS else f"{host}:{port}", url_parts.path
     elif (match := _SCP_FORM.fullmatch(url)) is not None:
         host, path = match[1].lower(), match[2]
     else:
@@ -115,22 +122,22 @@ def root_commit(common: Path, /) -> str | None:
     return _root_by_program(common) if commit or (common / "reftable").is_dir() else ""
 
 
-def _head_commit(common: Path) -> str:
+def _head_commit(common_folder: Path) -> str:
     """Return the commit id of `HEAD`, or an empty string before the first commit."""
-    head = _read_text(common / "HEAD").strip()
-    if not head.startswith("ref:"):
-        return head if _COMMIT.fullmatch(head) else ""
-    name = head.removeprefix("ref:").strip()
-    loose = _read_text(common / name).strip()
-    packed = (line.partition(" ") for line in _read_text(common / "packed-refs").splitlines())
-    commit = loose or next((commit for commit, _, ref in packed if ref.strip() == name), "")
+    head_text = _read_text(common_folder / "HEAD").strip()
+    if not head_text.startswith("ref:"):
+        return head_text if _COMMIT.fullmatch(head_text) else ""
+    name = head_text.removeprefix("ref:").strip()
+    loose_commit = _read_text(common_folder / name).strip()
+    packed_refs = (line.partition(" ") for line in _read_text(common_folder / "packed-refs").splitlines())
+    commit = loose_commit or next((commit for commit, _, ref_name in packed_refs if ref_name.strip() == name), "")
     return commit if _COMMIT.fullmatch(commit) else ""
 
 
-def _loose_object(common: Path, commit: str) -> str | None:
+def _loose_object(common_folder: Path, commit: str) -> str | None:
     """Return the text of a loose commit object, or None if the commit is packed."""
     try:
-        with (common / "objects" / commit[:2] / commit[2:]).open("rb") as file:
+        with (common_folder / "objects" / commit[:2] / commit[2:]).open("rb") as file:
             data = zlib.decompressobj().decompress(file.read(READ_BYTES), READ_BYTES)
     except (OSError, zlib.error):
         return None
@@ -138,7 +145,7 @@ def _loose_object(common: Path, commit: str) -> str | None:
     return body.decode("utf-8", "replace") if kind.startswith(b"commit ") else None
 
 
-def _root_by_program(common: Path) -> str | None:
+def _root_by_program(common_folder: Path) -> str | None:
     program = shutil.which("git")
     # Windows also searches the current folder for programs, where a repository could place its own.
     if program is None or Path(program).resolve().is_relative_to(Path.cwd()):
@@ -147,7 +154,7 @@ def _root_by_program(common: Path) -> str | None:
     settings |= {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     try:
         process = subprocess.run(  # noqa: S603 - no shell, and no argument comes from the repository
-            [program, "--git-dir", str(common), *_PROGRAM],
+            [program, "--git-dir", str(common_folder), *_PROGRAM],
             env=settings,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -160,14 +167,14 @@ def _root_by_program(common: Path) -> str | None:
     return commit if _COMMIT.fullmatch(commit) else None
 
 
-def _config_value(common: Path, header: str, pattern: re.Pattern[str]) -> str:
+def _config_value(common_folder: Path, header: str, pattern: re.Pattern[str]) -> str:
     """Return the first value in a config section whose line matches `pattern`, or an empty string."""
     section = ""
-    for line in _read_text(common / "config").splitlines():
+    for line in _read_text(common_folder / "config").splitlines():
         text = line.strip()
         if text.startswith("["):
-            name, _, rest = text.partition(" ")
-            section = f"{name.lower()} {rest}".strip()
+            name, _, value_text = text.partition(" ")
+            section = f"{name.lower()} {value_text}".strip()
         elif section == header and (match := pattern.fullmatch(text)) is not None:
             return match[1]
     return ""
@@ -179,7 +186,7 @@ def _read_text(file: Path) -> str:
         # Opening a named pipe would block.
         if not file.is_file():
             return ""
-        with file.open("rb") as opened:
-            return opened.read(READ_BYTES).decode("utf-8", "replace")
+        with file.open("rb") as text_file:
+            return text_file.read(READ_BYTES).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""

@@ -74,18 +74,27 @@ def repository_of(
     The longest matching pin wins; `pins` maps paths to spaces. If the folder no longer exists, its nearest existing
     parent is used. The package is that of `cwd` if `cwd` is in the same working copy.
     """
-    place = _existing_folder(folder)
-    pinned = max((path for path in pins if place.is_relative_to(path)), key=len, default=None)
-    if pinned is not None:
-        return ProjectIdentity(space=pins[pinned], source=ProjectSource.PIN, label=_label_of(Path(pinned)), path=pinned)
-    git = working_copy(place)
+    existing_folder = _existing_folder(folder)
+    pinned_path = max((path for path in pins if existing_folder.is_relative_to(path)), key=len, default=None)
+    if pinned_path is not None:
+        return ProjectIdentity(
+            space=pins[pinned_path], source=ProjectSource.PIN, label=_label_of(Path(pinned_path)), path=pinned_path
+        )
+    git = working_copy(existing_folder)
     if git is not None:
         return _git_repository(git, _existing_folder(cwd or folder), pins)
     hosts = (Path.home().resolve() / name for name in _HOST_FOLDERS)
-    if place in _shared_folders() or _SCRATCH in place.parts or any(map(place.is_relative_to, hosts)):
+    if (
+        existing_folder in _shared_folders()
+        or _SCRATCH in existing_folder.parts
+        or any(map(existing_folder.is_relative_to, hosts))
+    ):
         return None
     return ProjectIdentity(
-        space=space_name(f"path:{place}"), source=ProjectSource.FOLDER, label=_label_of(place), path=str(place)
+        space=space_name(f"path:{existing_folder}"),
+        source=ProjectSource.FOLDER,
+        label=_label_of(existing_folder),
+        path=str(existing_folder),
     )
 
 
@@ -99,16 +108,16 @@ def session_folder(cwd: str, /, *, roots: Sequence[str] = (), environment: Mappi
     folders = [Path(path) for path in paths if path and Path(path).is_absolute()]
     if not folders:
         return None
-    start, current = next((folder for folder in folders if folder.is_dir()), folders[0]), folders[-1]
-    is_elsewhere = current.is_dir() and not current.resolve().is_relative_to(start.resolve())
-    return current if is_elsewhere and working_copy(current.resolve()) is not None else start
+    start_folder, current_folder = next((folder for folder in folders if folder.is_dir()), folders[0]), folders[-1]
+    has_left_start = current_folder.is_dir() and not current_folder.resolve().is_relative_to(start_folder.resolve())
+    return current_folder if has_left_start and working_copy(current_folder.resolve()) is not None else start_folder
 
 
 def working_copy(place: Path, /) -> GitPlace | None:
     """Return the working copy that contains `place`, or None. `place` must be free of symbolic links."""
-    shared = _shared_folders()
-    tops = (each for each in (place, *place.parents) if each not in shared)
-    return next((git for top in tops if (git := git_place(top)) is not None), None)
+    shared_folders = _shared_folders()
+    top_folders = (each for each in (place, *place.parents) if each not in shared_folders)
+    return next((git for top_folder in top_folders if (git := git_place(top_folder)) is not None), None)
 
 
 def space_name(identity: str, /) -> str:
@@ -124,7 +133,7 @@ class _IdentityParts(NamedTuple):
     former: tuple[str, ...] = ()
 
 
-def _git_repository(git: GitPlace, place: Path, pins: Mapping[str, str]) -> ProjectIdentity:
+def _git_repository(git: GitPlace, folder: Path, pins: Mapping[str, str]) -> ProjectIdentity:
     parent = repository_of(git.top.parent, pins=pins) if git.is_submodule else None
     identity = _identity_of(git)
     return ProjectIdentity(
@@ -134,7 +143,7 @@ def _git_repository(git: GitPlace, place: Path, pins: Mapping[str, str]) -> Proj
         path=str(git.common),
         root=identity.root,
         former=identity.former,
-        package=_package_of(git.top, place),
+        package=_package_of(git.top, folder),
         parent=parent,
     )
 
@@ -146,18 +155,20 @@ def _identity_of(git: GitPlace) -> _IdentityParts:
         label = "/".join(origin.split("/")[1:][-2:]) or origin
         return _IdentityParts(f"git:{origin}", ProjectSource.ORIGIN, label[: limits.NAME_CHARS].strip())
     root, label = root_commit(git.common), _label_of(git.common)
-    own, folder = f"path:{git.common}", space_name(f"path:{git.top}")
+    own_key, folder = f"path:{git.common}", space_name(f"path:{git.top}")
     if root:
-        return _IdentityParts(f"root:{root}", ProjectSource.ROOT, label, root, (space_name(own), folder))
-    return _IdentityParts(own, ProjectSource.PATH, label, root, (folder,))
+        return _IdentityParts(f"root:{root}", ProjectSource.ROOT, label, root, (space_name(own_key), folder))
+    return _IdentityParts(own_key, ProjectSource.PATH, label, root, (folder,))
 
 
 def _parent_origin(git: GitPlace) -> str | None:
     """Return the origin of the repository that contains a submodule; None for other repositories."""
     if not git.is_submodule:
         return None
-    around = working_copy(git.top.parent)
-    return origin_of(around.common, parent=_parent_origin(around)) if around is not None else None
+    enclosing_copy = working_copy(git.top.parent)
+    return (
+        origin_of(enclosing_copy.common, parent=_parent_origin(enclosing_copy)) if enclosing_copy is not None else None
+    )
 
 
 def _label_of(path: Path) -> str:
@@ -165,25 +176,35 @@ def _label_of(path: Path) -> str:
     return (folder.name.removesuffix(".git") or str(folder))[: limits.NAME_CHARS].strip()
 
 
-def _package_of(top: Path, place: Path) -> str | None:
-    """Return the nearest folder with a manifest between `place` and `top`, excluding `top`; None if there is none."""
-    if not place.is_relative_to(top):
+def _package_of(top: Path, folder: Path) -> str | None:
+    """Return the nearest folder with a manifest between `folder` and `top`, excluding `top`; None if there is none."""
+    if not folder.is_relative_to(top):
         return None
-    inner: Iterable[Path] = (each for each in (place, *place.parents) if each != top and each.is_relative_to(top))
-    package = next((each for each in inner if any((each / name).is_file() for name in _MANIFESTS)), None)
+    inner_folders: Iterable[Path] = (
+        each for each in (folder, *folder.parents) if each != top and each.is_relative_to(top)
+    )
+    package = next((each for each in inner_folders if any((each / name).is_file() for name in _MANIFESTS)), None)
     return package.relative_to(top).as_posix() if package is not None else None
 
 
 def _shared_folders() -> frozenset[Path]:
     """Return folders that hold many projects. A repository at one of them does not claim these projects."""
-    home, temporary = Path.home().resolve(), Path(tempfile.gettempdir()).resolve()
-    usual = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - only compared
-    return frozenset((home, temporary, Path(home.anchor), *(home / name for name in _HOST_FOLDERS), *usual))
+    home_folder, temporary_folder = Path.home().resolve(), Path(tempfile.gettempdir()).resolve()
+    usual_folders = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - only compared
+    return frozenset(
+        (
+            home_folder,
+            temporary_folder,
+            Path(home_folder.anchor),
+            *(home_folder / name for name in _HOST_FOLDERS),
+            *usual_folders,
+        )
+    )
 
 
 def _existing_folder(folder: Path) -> Path:
     """Return the folder, or its nearest existing parent, with symbolic links resolved."""
-    place = folder.absolute()
-    while not place.is_dir() and place != place.parent:
-        place = place.parent
-    return place.resolve()
+    existing_parent = folder.absolute()
+    while not existing_parent.is_dir() and existing_parent != existing_parent.parent:
+        existing_parent = existing_parent.parent
+    return existing_parent.resolve()

@@ -69,9 +69,9 @@ class RepositoryRegistry(Value):
         """Return a copy with these entries added or replaced; None removes an entry."""
         merged = {name: key for name, key in {**self.keys, **keys}.items() if key is not None}
         # Only drop keys that can be derived from the folder again.
-        spare = [name for name, key in merged.items() if name == key.space][: max(len(merged) - KEYS_KEPT, 0)]
+        surplus_names = [name for name, key in merged.items() if name == key.space][: max(len(merged) - KEYS_KEPT, 0)]
         return RepositoryRegistry(
-            keys={name: key for name, key in merged.items() if name not in spare},
+            keys={name: key for name, key in merged.items() if name not in surplus_names},
             labels={name: label for name, label in {**self.labels, **labels}.items() if label is not None},
             pins={path: space for path, space in {**self.pins, **pins}.items() if space is not None},
         )
@@ -129,20 +129,22 @@ async def change_registry(
     Raises PreconditionFailed if concurrent changes win every attempt.
     """
     records = records_of(memory, scope=Scope(space=person))
-    tries = _TRIES
+    remaining_tries = _TRIES
     while True:
-        before, version = await _read_record(records)
-        after = change(before)
-        if after == before:
-            return before
+        previous_registry, version = await _read_record(records)
+        changed_registry = change(previous_registry)
+        if changed_registry == previous_registry:
+            return previous_registry
         try:
-            await records.put(*_NAME, after.model_dump(mode="json", exclude_defaults=True), expected_version=version)
+            await records.put(
+                *_NAME, changed_registry.model_dump(mode="json", exclude_defaults=True), expected_version=version
+            )
         except PreconditionFailed:
-            tries -= 1
-            if not tries:
+            remaining_tries -= 1
+            if not remaining_tries:
                 raise
         else:
-            return after
+            return changed_registry
 
 
 async def project_memory(
@@ -161,32 +163,35 @@ async def project_memory(
     if repository is None:
         return ProjectMemory(person=person)
     space, keys = await _space_of(memory, registry, repository)
-    around = await _space_of(memory, registry, repository.parent) if repository.parent is not None else None
+    parent_space = await _space_of(memory, registry, repository.parent) if repository.parent is not None else None
     return ProjectMemory(
         person=person,
         repository=repository,
         space=space,
         label=registry.labels.get(space, repository.label),
         keys=keys,
-        parent=around[0] if around is not None else None,
+        parent=parent_space[0] if parent_space is not None else None,
         other_path=_other_path(registry, repository, keys.get(repository.space)),
     )
 
 
 def _other_path(registry: RepositoryRegistry, repository: ProjectIdentity, key: ProjectKey | None) -> str:
     """Return the project's last path if it is another place with the same origin but a different history, else ""."""
-    stored = registry.keys.get(repository.space)
-    if key is None or stored is None or repository.source is not ProjectSource.ORIGIN:
+    stored_key = registry.keys.get(repository.space)
+    if key is None or stored_key is None or repository.source is not ProjectSource.ORIGIN:
         return ""
-    is_other = stored.path != key.path and bool(stored.root) and stored.root != key.root
-    return stored.path if is_other else ""
+    is_other_project = stored_key.path != key.path and bool(stored_key.root) and stored_key.root != key.root
+    return stored_key.path if is_other_project else ""
 
 
-async def note_project(memory: MemoryRuntime, place: ProjectMemory, /) -> None:
+async def note_project(memory: MemoryRuntime, project_place: ProjectMemory, /) -> None:
     """Register the keys, label and path of a project that is written to, if the registry lacks them."""
-    space = place.space
-    if space is not None and not place.keys.items() <= (await read_registry(memory, place.person)).keys.items():
-        await change_registry(memory, place.person, lambda registry: registry.linked(place, space))
+    space = project_place.space
+    if (
+        space is not None
+        and not project_place.keys.items() <= (await read_registry(memory, project_place.person)).keys.items()
+    ):
+        await change_registry(memory, project_place.person, lambda registry: registry.linked(project_place, space))
 
 
 async def _space_of(
@@ -199,30 +204,38 @@ async def _space_of(
     """
     if repository.source is ProjectSource.PIN:
         return repository.space, {}
-    own, path, root = repository.space, repository.path, repository.root
-    stored = registry.keys.get(own)
+    own_space, path, root = repository.space, repository.path, repository.root
+    stored_key = registry.keys.get(own_space)
     for name in repository.former:
-        former = registry.keys.get(name)
-        if former is None and await memory.context.spaces.find(SpaceId(name)) is None:
+        former_key = registry.keys.get(name)
+        if former_key is None and await memory.context.spaces.find(SpaceId(name)) is None:
             continue
-        if former is None or former.root in {*_NO_ROOT, root}:
-            key = ProjectKey(space=former.space if former is not None else name, path=path, root=root)
-            return key.space, {name: key} | ({own: key} if stored is None or stored.space == key.space else {})
-    if stored is not None and stored.path == path:
-        return stored.space, {own: stored}
+        if former_key is None or former_key.root in {*_NO_ROOT, root}:
+            key = ProjectKey(space=former_key.space if former_key is not None else name, path=path, root=root)
+            return key.space, {name: key} | (
+                {own_space: key} if stored_key is None or stored_key.space == key.space else {}
+            )
+    if stored_key is not None and stored_key.path == path:
+        return stored_key.space, {own_space: stored_key}
     if repository.source is ProjectSource.ORIGIN:
         root = root_commit(Path(path))
-    if stored is not None:
-        space = stored.space
+    if stored_key is not None:
+        space = stored_key.space
     else:
         # Without an origin and a readable first commit, the path is the only evidence.
-        is_place_alone = root is None and repository.source is ProjectSource.PATH
-        same = (key for key in registry.keys.values() if key.path == path)
-        there = next((key for key in same if is_place_alone or (root and key.root == root)), None)
+        has_only_path = root is None and repository.source is ProjectSource.PATH
+        same_path_keys = (key for key in registry.keys.values() if key.path == path)
+        moved_key = next((key for key in same_path_keys if has_only_path or (root and key.root == root)), None)
         # A moved project keeps its space, so a new project at its old path needs another one.
-        is_taken = any(key.space == own for key in registry.keys.values())
-        space = there.space if there is not None else space_name(f"again:{own}") if is_taken else own
-    return space, {own: ProjectKey(space=space, path=path, root=root)}
+        is_space_in_use = any(key.space == own_space for key in registry.keys.values())
+        space = (
+            moved_key.space
+            if moved_key is not None
+            else space_name(f"again:{own_space}")
+            if is_space_in_use
+            else own_space
+        )
+    return space, {own_space: ProjectKey(space=space, path=path, root=root)}
 
 
 async def _read_record(records: RuntimeRecords) -> tuple[RepositoryRegistry, int]:

@@ -74,49 +74,57 @@ class SpaceSplit:
             session[document.ref.key] = turn
         if session:
             await self._move_session(session, dry_run=dry_run)
-        parts = sorted(self._parts.values(), key=lambda part: (part.label, part.space or ""))
+        sorted_parts = sorted(self._parts.values(), key=lambda part: (part.label, part.space or ""))
         return SpaceSplitReport(
             space=self.space,
-            moved=tuple(part for part in parts if part.space is not None),
-            left=tuple(part for part in parts if part.space is None),
+            moved=tuple(part for part in sorted_parts if part.space is not None),
+            left=tuple(part for part in sorted_parts if part.space is None),
             dry_run=dry_run,
         )
 
     async def _move_session(self, session: Mapping[str, Turn], *, dry_run: bool) -> None:
-        last = list(session.values())[-1]
-        name = last.project or last.conversation
-        folder = self.folders.get(last.conversation) or self.assigned.get(name)
+        last_turn = list(session.values())[-1]
+        name = last_turn.project or last_turn.conversation
+        folder = self.folders.get(last_turn.conversation) or self.assigned.get(name)
         if folder is None or not folder.is_dir():
             self._count(name, None, NO_FOLDER if folder is None else FOLDER_GONE, session)
             return
-        place = await project_memory(self.memory, folder, person=self.person)
-        target = place.spaces[0]
+        project_place = await project_memory(self.memory, folder, person=self.person)
+        target = project_place.spaces[0]
         if target == self.space:
             return
-        self._count(place.label or name, target, "", session)
+        self._count(project_place.label or name, target, "", session)
         if not dry_run:
             names = list(session)
             for start in range(0, len(names), BATCH_TURNS):
-                await self._move_turns({name: session[name] for name in names[start : start + BATCH_TURNS]}, place)
+                await self._move_turns(
+                    {name: session[name] for name in names[start : start + BATCH_TURNS]}, project_place
+                )
 
-    async def _move_turns(self, turns: Mapping[str, Turn], place: ProjectMemory) -> None:
-        last = list(turns.values())[-1]
+    async def _move_turns(self, turns: Mapping[str, Turn], project_place: ProjectMemory) -> None:
+        last_turn = list(turns.values())[-1]
         scope = Scope(
-            space=place.spaces[0], agent=last.agent, app=last.app, channel=last.channel, conversation=last.conversation
+            space=project_place.spaces[0],
+            agent=last_turn.agent,
+            app=last_turn.app,
+            channel=last_turn.channel,
+            conversation=last_turn.conversation,
         )
-        write = TranscriptWrite(turns=tuple(_draft_of(name, turn) for name, turn in turns.items()))
-        await write_tiers(self.memory, self.memory.operate, MemoryWriteRequest(scope=scope, write=write), place)
+        transcript_write = TranscriptWrite(turns=tuple(_draft_of(name, turn) for name, turn in turns.items()))
+        await write_tiers(
+            self.memory, self.memory.operate, MemoryWriteRequest(scope=scope, write=transcript_write), project_place
+        )
         ids = [message_id(TurnId(name), part) for name, turn in turns.items() for part in range(len(turn.messages))]
         for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
             part = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
-            reason = f"moved to {place.spaces[0]}"
+            reason = f"moved to {project_place.spaces[0]}"
             request = MemoryForgetRequest(scope=Scope(space=self.space), ids=part, reason=reason)
             await self.memory.operate(request)
 
     def _count(self, label: str, space: str | None, reason: str, session: Mapping[str, Turn]) -> None:
-        part = self._parts.get((label, space, reason), SplitPart(label=label, space=space, reason=reason))
-        update = {"sessions": part.sessions + 1, "turns": part.turns + len(session)}
-        self._parts[label, space, reason] = part.model_copy(update=update)
+        split_part = self._parts.get((label, space, reason), SplitPart(label=label, space=space, reason=reason))
+        update = {"sessions": split_part.sessions + 1, "turns": split_part.turns + len(session)}
+        self._parts[label, space, reason] = split_part.model_copy(update=update)
 
 
 def session_folders(projects: Path, /) -> dict[str, Path]:

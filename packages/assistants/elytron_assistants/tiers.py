@@ -50,19 +50,19 @@ ReportT = TypeVar("ReportT", bound=Value)
 class TieredMemory:
     """A folder's memory behind the interface of a single space. Blocks and turns cover all its tiers."""
 
-    def __init__(self, memory: MemoryRuntime, operate: OperateCall, place: ProjectMemory, /) -> None:
+    def __init__(self, memory: MemoryRuntime, operate: OperateCall, project_place: ProjectMemory, /) -> None:
         self._memory = memory
         self._operate = operate
-        self._place = place
+        self._place = project_place
 
     async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
         """Perform `request`. Block requests and writes cover all tiers; all others use the project's space."""
-        in_project = self._in_project(request)
+        project_request = self._in_project(request)
         if isinstance(request, MemoryProjectionRequest):
             return cast("ReportT", await read_tiers(self._operate, request, self._place))
         if isinstance(request, MemoryWriteRequest) and isinstance(request.write, TranscriptWrite):
             return cast("ReportT", await write_tiers(self._memory, self._operate, request, self._place))
-        return await self._operate(in_project)
+        return await self._operate(project_request)
 
     def _in_project(self, request: OperationRequest[ReportT]) -> OperationRequest[ReportT]:
         scope = getattr(request, "scope", None)
@@ -79,37 +79,41 @@ class ReadingTier(NamedTuple):
     percent: int
 
 
-def reading_tiers(place: ProjectMemory, /) -> tuple[ReadingTier, ...]:
+def reading_tiers(project_place: ProjectMemory, /) -> tuple[ReadingTier, ...]:
     """Return the tiers to read for a folder. Their shares add up to 100 percent."""
-    if place.space is None:
-        return (ReadingTier(place.person, "person", 100),)
-    around = PARENT_PERCENT if place.parent is not None else 0
-    parent = (ReadingTier(place.parent, "parent project", around),) if place.parent is not None else ()
-    own = ReadingTier(place.space, "project", PROJECT_PERCENT - around)
-    return (own, *parent, ReadingTier(place.person, "person", 100 - PROJECT_PERCENT))
+    if project_place.space is None:
+        return (ReadingTier(project_place.person, "person", 100),)
+    parent_percent = PARENT_PERCENT if project_place.parent is not None else 0
+    parent = (
+        (ReadingTier(project_place.parent, "parent project", parent_percent),)
+        if project_place.parent is not None
+        else ()
+    )
+    project_tier = ReadingTier(project_place.space, "project", PROJECT_PERCENT - parent_percent)
+    return (project_tier, *parent, ReadingTier(project_place.person, "person", 100 - PROJECT_PERCENT))
 
 
 async def read_tiers(
-    operate: OperateCall, request: MemoryProjectionRequest, place: ProjectMemory, /
+    operate: OperateCall, request: MemoryProjectionRequest, project_place: ProjectMemory, /
 ) -> MemoryProjectionReport:
     """Build one block of at most `max_chars` characters from all tiers of a folder.
 
     Room that a tier leaves unused goes to tiers that were truncated, in order.
     """
-    tiers = reading_tiers(place)
-    whole = max(request.max_chars - (len(tiers) - 1), 0)
+    tiers = reading_tiers(project_place)
+    total_chars = max(request.max_chars - (len(tiers) - 1), 0)
     reports: list[MemoryProjectionReport] = []
     for tier in tiers:
         # The policy text is included once, at the top, so it must not use up room in later tiers.
-        room = whole * tier.percent // 100 + (len(_RULE) if _joined_blocks(reports) else 0)
-        reports.append(await operate(_tier_request(request, tier, place, room)))
-    for number, tier in enumerate(tiers):
-        others = _joined_blocks([*reports[:number], *reports[number + 1 :]])
-        room = request.max_chars - (len(others) + 1 - len(_RULE) if others else 0)
-        if reports[number].truncated and room >= reports[number].requested_chars + SPARE_CHARS:
-            reports[number] = await operate(_tier_request(request, tier, place, room))
-    first = next((report for report in reports if report.selected_ids), reports[0])
-    return first.model_copy(
+        tier_chars = total_chars * tier.percent // 100 + (len(_RULE) if _joined_blocks(reports) else 0)
+        reports.append(await operate(_tier_request(request, tier, project_place, tier_chars)))
+    for tier_number, tier in enumerate(tiers):
+        other_blocks = _joined_blocks([*reports[:tier_number], *reports[tier_number + 1 :]])
+        tier_chars = request.max_chars - (len(other_blocks) + 1 - len(_RULE) if other_blocks else 0)
+        if reports[tier_number].truncated and tier_chars >= reports[tier_number].requested_chars + SPARE_CHARS:
+            reports[tier_number] = await operate(_tier_request(request, tier, project_place, tier_chars))
+    first_report = next((report for report in reports if report.selected_ids), reports[0])
+    return first_report.model_copy(
         update={
             "system_memory_block": _joined_blocks(reports),
             "requested_chars": request.max_chars,
@@ -129,7 +133,7 @@ def _joined_blocks(reports: Sequence[MemoryProjectionReport]) -> str:
 
 
 def _tier_request(
-    request: MemoryProjectionRequest, tier: ReadingTier, place: ProjectMemory, max_chars: int
+    request: MemoryProjectionRequest, tier: ReadingTier, project_place: ProjectMemory, max_chars: int
 ) -> MemoryProjectionRequest:
     assert request.scope is not None
     changes: dict[str, object] = {
@@ -137,15 +141,15 @@ def _tier_request(
         "max_chars": max_chars,
         "line_label": tier.label,
     }
-    if place.space is not None and tier.space == place.person:
+    if project_place.space is not None and tier.space == project_place.person:
         # What the person said in this project is already in the project's tier.
-        other = FieldCondition(field=_SOURCE, comparison=ComparisonOperator.NE, values=(place.space,))
-        changes["filters"] = RecallFilters(where=(AnyOf(conditions=(other,)),))
+        other_source = FieldCondition(field=_SOURCE, comparison=ComparisonOperator.NE, values=(project_place.space,))
+        changes["filters"] = RecallFilters(where=(AnyOf(conditions=(other_source,)),))
     return request.model_copy(update=changes)
 
 
 async def write_tiers(
-    memory: MemoryRuntime, operate: OperateCall, request: MemoryWriteRequest, place: ProjectMemory, /
+    memory: MemoryRuntime, operate: OperateCall, request: MemoryWriteRequest, project_place: ProjectMemory, /
 ) -> MemoryWriteReport:
     """Store turns in the folder's project, and what users said about themselves in the person's space.
 
@@ -154,37 +158,40 @@ async def write_tiers(
     """
     assert request.scope is not None
     assert isinstance(request.write, TranscriptWrite)
-    tags = place.repository.tags if place.repository is not None else ()
+    tags = project_place.repository.tags if project_place.repository is not None else ()
     turns = tuple(turn.model_copy(update={"tags": (*turn.tags, *tags)}) for turn in request.write.turns)
-    write = request.write.model_copy(update={"turns": turns, "origin": TurnOrigin.IMPORTED})
+    imported_write = request.write.model_copy(update={"turns": turns, "origin": TurnOrigin.IMPORTED})
     update = {
         "scope": request.scope.model_copy(
-            update={"space": place.spaces[0], "project": place.label or request.scope.project}
+            update={"space": project_place.spaces[0], "project": project_place.label or request.scope.project}
         ),
-        "write": write,
+        "write": imported_write,
     }
     report = await operate(request.model_copy(update=update))
-    if place.space is None:
+    if project_place.space is None:
         return report
-    await note_project(memory, place)
-    own = tuple(_own_turns(memory, request.write.turns, place))
-    if own:
-        scope = request.scope.model_copy(update={"space": place.person, "project": None})
-        copies = write.model_copy(update={"turns": own})
+    await note_project(memory, project_place)
+    personal_turns = tuple(_own_turns(memory, request.write.turns, project_place))
+    if personal_turns:
+        scope = request.scope.model_copy(update={"space": project_place.person, "project": None})
+        copies = imported_write.model_copy(update={"turns": personal_turns})
         await operate(request.model_copy(update={"scope": scope, "write": copies, "idempotency_key": None}))
     return report
 
 
-def _own_turns(memory: MemoryRuntime, turns: tuple[TurnDraft, ...], place: ProjectMemory) -> Iterator[TurnDraft]:
+def _own_turns(
+    memory: MemoryRuntime, turns: tuple[TurnDraft, ...], project_place: ProjectMemory
+) -> Iterator[TurnDraft]:
     """Yield a reduced turn, with only the personal sentences, for each turn in which users talk about themselves."""
     for turn in turns:
         messages = tuple(
             message.model_copy(update={"text": text})
             for message in turn.messages
-            if message.role is EvidenceRole.USER and (text := personal_words(memory, message.text, label=place.label))
+            if message.role is EvidenceRole.USER
+            and (text := personal_words(memory, message.text, label=project_place.label))
         )
         if messages:
-            metadata = {**turn.metadata, _SOURCE: str(place.space)}
+            metadata = {**turn.metadata, _SOURCE: str(project_place.space)}
             yield TurnDraft(messages=messages, host_id=turn.host_id, metadata=metadata, host_refs=turn.host_refs)
 
 

@@ -94,8 +94,8 @@ class ToolRun:
         """Record how the call ended."""
         self.result = result
         if self.command and self.exit_code is None:
-            is_error = None if result.is_error is None else int(result.is_error)
-            self.exit_code = result.exit_code if result.exit_code is not None else is_error
+            error_flag = None if result.is_error is None else int(result.is_error)
+            self.exit_code = result.exit_code if result.exit_code is not None else error_flag
 
     @property
     def changed_paths(self) -> tuple[str, ...]:
@@ -105,28 +105,32 @@ class ToolRun:
     @property
     def marks(self) -> tuple[SessionMark, ...]:
         """Marks that the call adds to its turn."""
-        word = self.name.lower()
+        lower_name = self.name.lower()
         if self.command:
             return (SessionMark(MarkKind.COMMAND, self.name, self.command, self.exit_code),)
-        if word in _WEB_TOOLS or word.startswith("mcp__"):
+        if lower_name in _WEB_TOOLS or lower_name.startswith("mcp__"):
             return (SessionMark(MarkKind.OUTSIDE, self.name),)
         plans = (f"Approved plan: {self.plan}",) if self.plan and self.result.is_error is False else ()
-        choices = self.result.choices if word == _QUESTION_TOOL else ()
+        choices = self.result.choices if lower_name == _QUESTION_TOOL else ()
         decisions = tuple(SessionMark(MarkKind.DECISION, self.name, _short_text(text)) for text in (*plans, *choices))
         return decisions or tuple(SessionMark(MarkKind.FILE, self.name, path) for path in self.changed_paths)
 
 
 def read_call(call_id: str, name: str, arguments: ForeignObject, /, *, exit_code: int | None = None) -> ToolRun:
     """Reduce a tool call to what is stored."""
-    call, word = ToolRun(call_id, name, exit_code=exit_code), name.lower()
-    if word in _COMMAND_TOOLS:
-        words = [word for key in _COMMAND_KEYS for word in arguments.texts(key)]
-        call.command = _short_text(words[2] if len(words) == 3 and words[1] in {"-c", "-lc"} else " ".join(words))
-    elif word in _EDIT_TOOLS:
-        patched: list[str] = _PATCHED.findall(arguments.text("input", "patch", "patchText"))
-        paths = (arguments.text(*PATH_KEYS), *patched[:_PATHS_KEPT])
+    call, lower_name = ToolRun(call_id, name, exit_code=exit_code), name.lower()
+    if lower_name in _COMMAND_TOOLS:
+        command_words = [word for key in _COMMAND_KEYS for word in arguments.texts(key)]
+        call.command = _short_text(
+            command_words[2]
+            if len(command_words) == 3 and command_words[1] in {"-c", "-lc"}
+            else " ".join(command_words)
+        )
+    elif lower_name in _EDIT_TOOLS:
+        patched_paths: list[str] = _PATCHED.findall(arguments.text("input", "patch", "patchText"))
+        paths = (arguments.text(*PATH_KEYS), *patched_paths[:_PATHS_KEPT])
         call.paths = tuple(dict.fromkeys(_short_text(path) for path in paths if path.strip()))
-    elif word == _PLAN_TOOL:
+    elif lower_name == _PLAN_TOOL:
         call.plan = _short_text(arguments.text("plan"))
     return call
 
@@ -146,15 +150,15 @@ def command_fixes(turns: Iterable[Iterable[ToolRun]], /) -> dict[int, dict[str, 
     the success of the same command: the changed files, or otherwise the last command.
     """
     failures: dict[str, tuple[int, list[str], list[str]]] = {}
-    fixes: dict[int, dict[str, str]] = {}
-    for place, calls in enumerate(turns):
-        for number, call in enumerate(calls):
+    fixes_by_turn: dict[int, dict[str, str]] = {}
+    for turn_index, calls in enumerate(turns):
+        for call_index, call in enumerate(calls):
             command = call.command
             if command and call.exit_code == 0 and command in failures:
                 code, paths, commands = failures.pop(command)
                 if cause := _fix_cause(list(dict.fromkeys(paths)), commands):
                     text = f"`{command}` failed with exit code {code} and passed after {cause}."
-                    fixes.setdefault(place, {})[f"fix:{call.id or f'{command}:{number}'}"] = text
+                    fixes_by_turn.setdefault(turn_index, {})[f"fix:{call.id or f'{command}:{call_index}'}"] = text
             for _, paths, commands in failures.values():
                 paths.extend(call.changed_paths)
                 commands.extend([command] if command and call.exit_code == 0 else [])
@@ -162,23 +166,23 @@ def command_fixes(turns: Iterable[Iterable[ToolRun]], /) -> dict[int, dict[str, 
                 failures.setdefault(command, (call.exit_code, [], []))
                 if len(failures) > _FAILURES_KEPT:
                     del failures[next(iter(failures))]
-    return fixes
+    return fixes_by_turn
 
 
 def call_decisions(calls: Iterable[ToolRun], /) -> dict[str, str]:
     """Return what the person decided when a tool asked, by key of the call."""
     return {
-        f"decision:{call.id}:{number}": f"Decided by the user: {mark.text}"
+        f"decision:{call.id}:{mark_index}": f"Decided by the user: {mark.text}"
         for call in calls
-        for number, mark in enumerate(call.marks)
+        for mark_index, mark in enumerate(call.marks)
         if mark.kind is MarkKind.DECISION
     }
 
 
 def _fix_cause(paths: list[str], commands: list[str]) -> str:
     if paths:
-        more = f" and {len(paths) - _FILES_NAMED} more" if len(paths) > _FILES_NAMED else ""
-        return f"changes to {', '.join(paths[:_FILES_NAMED])}{more}"
+        more_note = f" and {len(paths) - _FILES_NAMED} more" if len(paths) > _FILES_NAMED else ""
+        return f"changes to {', '.join(paths[:_FILES_NAMED])}{more_note}"
     return f"`{commands[-1]}`" if commands else ""
 
 
@@ -193,5 +197,5 @@ def without_home(text: str, /) -> str:
 
 
 def _short_text(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= TEXT_CHARS else f"{flat[: TEXT_CHARS - 1]}…"
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= TEXT_CHARS else f"{one_line[: TEXT_CHARS - 1]}…"

@@ -55,13 +55,13 @@ def _ending_at_sigterm(signals: list[int]) -> Generator[None]:
     def end(number: int, frame: FrameType | None) -> None:
         signals.append(number)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
-        interrupt = signal.getsignal(signal.SIGINT)
-        if not callable(interrupt):  # ignored, as in a background job
+        interrupt_handler = signal.getsignal(signal.SIGINT)
+        if not callable(interrupt_handler):  # ignored, as in a background job
             raise KeyboardInterrupt
-        interrupt(signal.SIGINT, frame)
+        interrupt_handler(signal.SIGINT, frame)
 
-    is_ours = threading.current_thread() is threading.main_thread()
-    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if not is_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
     signal.signal(signal.SIGTERM, end)
@@ -124,8 +124,8 @@ class LazyCommands(PageGroup):
         """Return the command itself, for a call."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"No such command {args[0]!r}. {command_instead(args[0], COMMANDS)}")
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, load_command(name) if name in COMMANDS else command, rest
+        name, command, remaining_arguments = super().resolve_command(ctx, args)
+        return name, load_command(name) if name in COMMANDS else command, remaining_arguments
 
     def main(
         self,
@@ -154,8 +154,8 @@ class LazyCommands(PageGroup):
 
 def load_command(name: str, /) -> click.Command:
     """Return the command called `name`, importing its module."""
-    module, _, attribute = COMMANDS[name][0].partition(":")
-    command = getattr(import_module(f"elytron_cli.commands.{module}"), attribute)
+    module, _, attribute_name = COMMANDS[name][0].partition(":")
+    command = getattr(import_module(f"elytron_cli.commands.{module}"), attribute_name)
     assert isinstance(command, click.Command)
     return command
 

@@ -135,8 +135,8 @@ def resolve_settings(
             settings[name] = FoundSetting(options[name], f"--{name.replace('_', '-')}")
         elif environment.get(variable):
             settings[name] = FoundSetting(environment[variable], variable)
-        elif environment.get(other := ALSO_READ.get(name, variable)):
-            settings[name] = FoundSetting(environment[other], other)
+        elif environment.get(other_variable := ALSO_READ.get(name, variable)):
+            settings[name] = FoundSetting(environment[other_variable], other_variable)
         elif name in file:
             settings[name] = FoundSetting(file[name], FILE)
     for name in SECRETS:
@@ -163,20 +163,27 @@ def called_as(program: str, /, *, environment: Mapping[str, str], folder: Path) 
     if Path(program).stem != "elytron":
         return "elytron"
     if "UV" in environment:
-        project = next((at for at in (folder, *folder.parents) if (at / "pyproject.toml").is_file()), folder)
-        is_ours = "UV_RUN_RECURSION_DEPTH" in environment and Path(program).is_relative_to(project / ".venv")
-        return "uv run elytron" if is_ours else shlex.quote(program)
+        project = next(
+            (
+                parent_folder
+                for parent_folder in (folder, *folder.parents)
+                if (parent_folder / "pyproject.toml").is_file()
+            ),
+            folder,
+        )
+        is_project_run = "UV_RUN_RECURSION_DEPTH" in environment and Path(program).is_relative_to(project / ".venv")
+        return "uv run elytron" if is_project_run else shlex.quote(program)
     command_path = which("elytron", path=environment.get("PATH"))
-    is_named = command_path is not None and Path(command_path).resolve() == Path(program).resolve()
-    return "elytron" if is_named else shlex.quote(program)
+    is_on_path = command_path is not None and Path(command_path).resolve() == Path(program).resolve()
+    return "elytron" if is_on_path else shlex.quote(program)
 
 
 def program_path(program: str, /) -> str:
     """Return the absolute path of this command, for other programs without the user's shell path."""
-    started = Path(program)
-    folders = [started.parent] if started.stem == "elytron" and started.is_absolute() else []
-    search = os.pathsep.join(map(str, (*folders, Path(sys.executable).parent)))
-    command_path = which("elytron", path=search) or which("elytron")
+    started_path = Path(program)
+    folders = [started_path.parent] if started_path.stem == "elytron" and started_path.is_absolute() else []
+    search_path = os.pathsep.join(map(str, (*folders, Path(sys.executable).parent)))
+    command_path = which("elytron", path=search_path) or which("elytron")
     return str(Path(command_path).absolute()) if command_path is not None else "elytron"
 
 
@@ -210,10 +217,12 @@ def file_settings(path: Path, /) -> dict[str, str]:
         values = tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError):
         raise UnreadableFile(name=FILE, problem="is not TOML in UTF-8") from None
-    unknown = sorted(values.keys() - set(OPTIONS))
-    if unknown:
-        raise InvalidInput(field=FILE, problem=f"has the unknown key {unknown[0]!r}: choose from {', '.join(OPTIONS)}")
-    wrong = sorted(name for name, value in values.items() if not isinstance(value, str) or not value)
-    if wrong:
-        raise InvalidInput(field=f"{FILE}, {wrong[0]}", problem="is not a string")
+    unknown_names = sorted(values.keys() - set(OPTIONS))
+    if unknown_names:
+        raise InvalidInput(
+            field=FILE, problem=f"has the unknown key {unknown_names[0]!r}: choose from {', '.join(OPTIONS)}"
+        )
+    wrong_names = sorted(name for name, value in values.items() if not isinstance(value, str) or not value)
+    if wrong_names:
+        raise InvalidInput(field=f"{FILE}, {wrong_names[0]}", problem="is not a string")
     return values

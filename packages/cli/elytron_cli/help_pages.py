@@ -20,15 +20,15 @@ def pages_of(name: str, command: "click.Command", parent: "click.Context", /) ->
     with click.Context(command, parent=parent, info_name=name, **command.context_settings) as context:
         yield context.command_path.partition(" ")[2], page_of(context)
         if isinstance(command, click.Group):
-            for inner in command.list_commands(context):
-                subcommand = command.get_command(context, inner)
+            for subcommand_name in command.list_commands(context):
+                subcommand = command.get_command(context, subcommand_name)
                 assert subcommand is not None
-                yield from pages_of(inner, subcommand, context)
+                yield from pages_of(subcommand_name, subcommand, context)
 
 
 def text_of(pages: Iterator[Page], /) -> str:
     """Return `pages` as the text of one stored file."""
-    return f"\n{PARTING}".join(f"{words}\n{page}" for words, page in pages) + "\n"
+    return f"\n{PARTING}".join(f"{command_words}\n{page}" for command_words, page in pages) + "\n"
 
 
 def every_text() -> dict[str, str]:
@@ -38,8 +38,8 @@ def every_text() -> dict[str, str]:
     from elytron_cli.app import elytron_group
 
     with click.Context(elytron_group, info_name="elytron", **elytron_group.context_settings) as root:
-        loaded = {name: elytron_group.resolve_command(root, [name])[1] for name in COMMANDS if name != "client"}
-        return {f"{name}.txt": text_of(pages_of(name, command, root)) for name, command in loaded.items() if command}
+        commands = {name: elytron_group.resolve_command(root, [name])[1] for name in COMMANDS if name != "client"}
+        return {f"{name}.txt": text_of(pages_of(name, command, root)) for name, command in commands.items() if command}
 
 
 def keep_pages(where: str = FOLDER, /) -> None:
@@ -49,9 +49,9 @@ def keep_pages(where: str = FOLDER, /) -> None:
     folder = Path(where)
     folder.mkdir(exist_ok=True)
     texts = every_text()
-    for old in folder.glob("*.txt"):
-        if old.name not in texts:
-            old.unlink()
+    for old_page in folder.glob("*.txt"):
+        if old_page.name not in texts:
+            old_page.unlink()
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
 

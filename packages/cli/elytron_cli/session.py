@@ -96,8 +96,8 @@ class CommandSession:
             case AcceptedAnswer(report=outcome) | DuplicatedAnswer(report=outcome) | QueuedAnswer(report=outcome):
                 assert isinstance(outcome, operation.report)
                 return outcome
-            case RejectedAnswer() as rejected:
-                raise OperationRefused(rejected)
+            case RejectedAnswer() as rejection:
+                raise OperationRefused(rejection)
 
     async def write(self, request: MemoryWriteRequest, /) -> MemoryWriteReport:
         """Commit the request, as a runtime does. Raises OperationRefused."""
@@ -126,16 +126,16 @@ async def open_session(
         _make_folder(default_store().parent)
     scope: Scope = valid_value(Scope, **scope_fields(settings))
     skill_dirs = skill_dirs_of(settings)
-    usual = embedder_of(settings)
+    default_embedder = embedder_of(settings)
     client = model_of(settings)
-    opening = elytron.open(
+    opening_runtime = elytron.open(
         settings.store.value,
         scope=scope,
         keys=keys_of(settings),
         api_key=settings.api_key.value if settings.api_key is not None else None,
         credential_secret=settings.gateway_secret.value if settings.gateway_secret is not None else None,
-        embedder=embedder or usual,
-        former_embedder=usual if embedder is not None else None,
+        embedder=embedder or default_embedder,
+        former_embedder=default_embedder if embedder is not None else None,
         agent_skill_dirs=skill_dirs,
         profile=settings.profile.value if settings.profile is not None else None,
         language_model=text_model_of(client),
@@ -143,9 +143,9 @@ async def open_session(
         progress=progress,
         projection_events=projection_events,
     )
-    opening.loads_search = loads_search
+    opening_runtime.loads_search = loads_search
     try:
-        async with opening as runtime:
+        async with opening_runtime as runtime:
             await _unlock_space(runtime, settings)
             yield CommandSession(runtime)
     finally:
@@ -161,8 +161,8 @@ async def _unlock_space(runtime: MemoryRuntime, settings: RunSettings) -> None:
     space, secret = settings.space.value, settings.space_secret.value
     status = await runtime.secrets.status(space)
     if status.kind and status.state is not SecretState.MAKING:
-        is_words = status.kind == "words"
-        words, passphrase = (secret, None) if is_words else (None, secret)
+        is_word_secret = status.kind == "words"
+        words, passphrase = (secret, None) if is_word_secret else (None, secret)
         await runtime.secrets.unlock(space, words=words, passphrase=passphrase)
 
 
@@ -179,8 +179,13 @@ def require_own_store(settings: RunSettings, /) -> None:
 
 def scope_fields(settings: RunSettings, /) -> dict[str, str | None]:
     """Return the fields of the scope that the settings name."""
-    places = {"space": settings.space, "agent": settings.agent, "channel": settings.channel, "chat": settings.chat}
-    return {name: setting.value for name, setting in places.items() if setting is not None}
+    place_settings = {
+        "space": settings.space,
+        "agent": settings.agent,
+        "channel": settings.channel,
+        "chat": settings.chat,
+    }
+    return {name: setting.value for name, setting in place_settings.items() if setting is not None}
 
 
 def embedder_of(settings: RunSettings, /) -> Embedder | None:
@@ -261,9 +266,9 @@ _RESOLVED = "elytron.resolved"
 def run_settings(place: Path | None = None) -> RunSettings:
     """Return the settings of this run; with `--per-repository`, the space is that of `place`, else of this folder."""
     context = click.get_current_context()
-    resolved = context.meta.get(_RESOLVED)
-    if isinstance(resolved, RunSettings):
-        return resolved
+    resolved_settings = context.meta.get(_RESOLVED)
+    if isinstance(resolved_settings, RunSettings):
+        return resolved_settings
     settings = stated_settings()
     if settings.is_per_repository:
         space = asyncio.run(_project_space(settings, place))
@@ -277,12 +282,12 @@ def stated_settings(*, with_file: bool = True) -> RunSettings:
     Without the file, or with `--per-repository`, what a repository carries decides nothing. Nor does then the
     environment of a command that names its store, secrets apart: assistants pass on variables that a repository sets.
     """
-    options = global_options(click.get_current_context())
-    with_file = with_file and not options.get("per_repository")
+    stated_options = global_options(click.get_current_context())
+    with_file = with_file and not stated_options.get("per_repository")
     environment = dict(os.environ)
-    if not with_file and "store" in options:
+    if not with_file and "store" in stated_options:
         environment = {name: value for name, value in environment.items() if name in SECRET_VARIABLES}
-    return resolve_settings(options, environment=environment, folder=Path.cwd() if with_file else None)
+    return resolve_settings(stated_options, environment=environment, folder=Path.cwd() if with_file else None)
 
 
 def person_space(settings: RunSettings, /) -> str:
@@ -301,17 +306,17 @@ async def project_labels(session: CommandSession, /) -> dict[str, str]:
     return {}
 
 
-async def _project_space(settings: RunSettings, place: Path | None) -> str:
+async def _project_space(settings: RunSettings, project_folder: Path | None) -> str:
     from elytron_assistants.project_identity import session_folder
     from elytron_assistants.project_registry import note_project, project_memory
 
-    folder = place or session_folder(str(Path.cwd()), environment=os.environ)
+    folder = project_folder or session_folder(str(Path.cwd()), environment=os.environ)
     async with open_session(settings, when_missing=WhenMissing.PRETEND, loads_search=False) as session:
-        home = await project_memory(session.runtime, folder, person=person_space(settings))
-        if await session.runtime.context.spaces.find(SpaceId(home.spaces[0])) is not None:
+        home_place = await project_memory(session.runtime, folder, person=person_space(settings))
+        if await session.runtime.context.spaces.find(SpaceId(home_place.spaces[0])) is not None:
             with suppress(StoreError):  # a read-only one has no label
-                await note_project(session.runtime, home)
-        return home.spaces[0]
+                await note_project(session.runtime, home_place)
+        return home_place.spaces[0]
 
 
 def run_output() -> CommandOutput:
@@ -332,20 +337,22 @@ def run_work(
     A command that only reads gives a hint if its space is empty and the store has others. `progress` is the text of a
     bar that is shown at once; without it one is shown if an index is built.
     """
-    settings, out = run_settings(), run_output()
+    settings, output = run_settings(), run_output()
 
     async def whole() -> int | None:
-        what = progress or "indexing"
-        with ProgressBar(what, unit="entries", is_visible=not out.is_json, unasked=progress is None) as bar:
+        progress_label = progress or "indexing"
+        with ProgressBar(
+            progress_label, unit="entries", is_visible=not output.is_json, unasked=progress is None
+        ) as bar:
             async with open_session(
                 settings, when_missing=when_missing, progress=bar.at, loads_search=False
             ) as session:
                 session.runtime.context.entries.add("cli")
                 # Checked before the work, which may write, and shown after its output.
                 hint = await _other_spaces(session) if hints and when_missing is WhenMissing.REFUSE else None
-                code = await work(session, out)
+                code = await work(session, output)
                 if hint is not None:
-                    out.hint(hint)
+                    output.hint(hint)
                 return code
 
     return asyncio.run(whole())
@@ -401,5 +408,5 @@ async def _other_spaces(session: CommandSession) -> str | None:
     ):
         return None  # it was not empty: damage removed its content
     names = ", ".join(repr(space) for space in spaces[:SPACES_NAMED])
-    more = " and others (`elytron spaces`)" if len(spaces) > SPACES_NAMED else ""
-    return f"the space {space!r} is empty; this store has {names}{more}: choose one with --space"
+    more_note = " and others (`elytron spaces`)" if len(spaces) > SPACES_NAMED else ""
+    return f"the space {space!r} is empty; this store has {names}{more_note}: choose one with --space"

@@ -46,8 +46,8 @@ class ModelConfig(Value):
 def models_in_use(models: RuntimeModels, /) -> ModelConfig:
     """Return the models of a runtime, without any setting."""
     embedder = models.embedder.info.model if models.embedder is not None else None
-    language = models.language.name if models.language is not None else None
-    return ModelConfig(embedder=ModelSetting(in_use=embedder), language_model=ModelSetting(in_use=language))
+    language_model = models.language.name if models.language is not None else None
+    return ModelConfig(embedder=ModelSetting(in_use=embedder), language_model=ModelSetting(in_use=language_model))
 
 
 class ModelConfigChange(Request):

@@ -81,9 +81,9 @@ def device_report(key: AccessKeyReport, /) -> DeviceReport:
     )
 
 
-def issued_device(issued: AccessKeyIssued, /) -> DeviceIssued:
+def issued_device(issued_key: AccessKeyIssued, /) -> DeviceIssued:
     """Return a new key with its secret."""
-    return DeviceIssued(device=device_report(issued.access), app_key_once=issued.key)
+    return DeviceIssued(device=device_report(issued_key.access), app_key_once=issued_key.key)
 
 
 async def change_device(keys: AccessKeys, key_id: str, change: DeviceChange, /) -> DeviceReport:

@@ -61,25 +61,25 @@ async def space_contents(ctx: OperationContext, space: SpaceId, /) -> SpaceConte
     if record is None:
         return SpaceContents(space=space, exists=False, losses=losses)
     counts = {collection: await ctx.store.count(space, collection) for collection in COLLECTIONS}
-    heads = [head async for head in read_heads(ctx.store, space)]
-    speakers = dict.fromkeys(name for head in heads for name in head.speakers)
-    work, jobs = await work_of(ctx, space)
-    encoder = ctx.encoders.current
-    unembedded = 0
-    if encoder is not None:
-        unembedded = (await ctx.folds.current(space)).unembedded(record.model_tag(encoder.info.model))
+    conversation_heads = [head async for head in read_heads(ctx.store, space)]
+    speakers = dict.fromkeys(name for head in conversation_heads for name in head.speakers)
+    pending_work, open_jobs = await work_of(ctx, space)
+    current_encoder = ctx.encoders.current
+    unembedded_count = 0
+    if current_encoder is not None:
+        unembedded_count = (await ctx.folds.current(space)).unembedded(record.model_tag(current_encoder.info.model))
     return SpaceContents(
         space=space,
         exists=True,
         planes=by_plane(counts),
-        conversations=len(heads),
+        conversations=len(conversation_heads),
         speakers=tuple(speakers)[:SPEAKERS_LISTED],
-        first_at=min((head.first_at for head in heads if head.first_at is not None), default=None),
-        last_at=max((head.last_at for head in heads if head.last_at is not None), default=None),
-        work=work,
-        jobs=jobs,
-        compared_model=encoder.info.model if encoder is not None else None,
-        unembedded_units=unembedded,
+        first_at=min((head.first_at for head in conversation_heads if head.first_at is not None), default=None),
+        last_at=max((head.last_at for head in conversation_heads if head.last_at is not None), default=None),
+        work=pending_work,
+        jobs=open_jobs,
+        compared_model=current_encoder.info.model if current_encoder is not None else None,
+        unembedded_units=unembedded_count,
         losses=losses,
     )
 
@@ -132,31 +132,33 @@ class JournalReader:
         self, space: SpaceId, /, *, before: int | None, limit: int, actions: Collection[str] = ()
     ) -> JournalPage:
         """Return up to `limit` entries before the sequence `before`, only of `actions` if some are named."""
-        last = await self._journals.last(space, 0)
-        sequence = last.sequence if last is not None else 0
-        end = min(sequence, before - 1) if before is not None else sequence
+        last_entry = await self._journals.last(space, 0)
+        sequence = last_entry.sequence if last_entry is not None else 0
+        end_sequence = min(sequence, before - 1) if before is not None else sequence
         found_entries: list[JournalEntry] = []
-        looked = 0
+        read_count = 0
         # Entries of a rare action may be far apart, so the search is bounded.
-        while end > 0 and len(found_entries) < limit and looked < JOURNAL_LOOKED:
-            start = max(0, end - core_limits.EVENTS_PAGE)
-            # A page that is read from `start` may go beyond `end`.
+        while end_sequence > 0 and len(found_entries) < limit and read_count < JOURNAL_LOOKED:
+            start_sequence = max(0, end_sequence - core_limits.EVENTS_PAGE)
+            # A page that is read from `start_sequence` may go beyond `end_sequence`.
             entries = [
                 entry
-                for entry in await self._journals.read(space, start, core_limits.EVENTS_PAGE)
-                if entry.sequence <= end
+                for entry in await self._journals.read(space, start_sequence, core_limits.EVENTS_PAGE)
+                if entry.sequence <= end_sequence
             ]
             for entry in reversed(entries):
                 if len(found_entries) == limit:
                     break
-                end = entry.first - 1
+                end_sequence = entry.first - 1
                 if not actions or entry.action.value in actions:
                     found_entries.append(entry)
             else:
-                end = min(start, end)
-            looked += core_limits.EVENTS_PAGE
+                end_sequence = min(start_sequence, end_sequence)
+            read_count += core_limits.EVENTS_PAGE
         rows = await self._rows(space, found_entries)
-        return JournalPage(space=space, items=rows, sequence=sequence, next_before=end + 1 if end > 0 else None)
+        return JournalPage(
+            space=space, items=rows, sequence=sequence, next_before=end_sequence + 1 if end_sequence > 0 else None
+        )
 
     async def _rows(self, space: SpaceId, entries: Sequence[JournalEntry], /) -> tuple[JournalRow, ...]:
         """Return entries with their callers: from the trails of control calls, and of this process's commits.
@@ -165,17 +167,17 @@ class JournalReader:
         """
         context = self._context
         record = await context.spaces.find(space)
-        trails = await audit_trails(context, space, record, {entry.ref for entry in entries})
-        oldest = entries[-1].sequence if entries else 0
-        runs = [run for run in context.commits.writers if run.space == space and run.last >= oldest]
+        audit_records = await audit_trails(context, space, record, {entry.ref for entry in entries})
+        oldest_sequence = entries[-1].sequence if entries else 0
+        runs = [run for run in context.commits.writers if run.space == space and run.last >= oldest_sequence]
         labels: dict[str, str] = {}
         rows: list[JournalRow] = []
         for entry in entries:
-            by = _caller_of(entry, runs) or _controller_of(entry, trails.get(entry.ref))
-            if by is not None and by not in labels:
-                labels[by] = await label_of(self._keys, by)
-            label = labels[by] or None if by is not None else None
-            rows.append(JournalRow(**event_of(space, entry).model_dump(), by=by, label=label))
+            caller = _caller_of(entry, runs) or _controller_of(entry, audit_records.get(entry.ref))
+            if caller is not None and caller not in labels:
+                labels[caller] = await label_of(self._keys, caller)
+            label = labels[caller] or None if caller is not None else None
+            rows.append(JournalRow(**event_of(space, entry).model_dump(), by=caller, label=label))
         return tuple(rows)
 
     async def contents(self, space: SpaceId, /) -> SpaceContents:
@@ -186,40 +188,45 @@ class JournalReader:
         """Return the latest conversations from their heads; no turn is read."""
         store = self._context.store
         heads = [head async for head in read_heads(store, space)]
-        latest = sorted(heads, key=lambda head: (-(head.last_at or 0), head.channel, head.conversation))
+        latest_heads = sorted(heads, key=lambda head: (-(head.last_at or 0), head.channel, head.conversation))
         return ConversationPage(
             space=space,
             items=tuple(
-                ConversationSummary.model_validate(head, from_attributes=True) for head in latest[:CONVERSATIONS_LISTED]
+                ConversationSummary.model_validate(head, from_attributes=True)
+                for head in latest_heads[:CONVERSATIONS_LISTED]
             ),
             total=len(heads),
         )
 
     async def today(self, space: SpaceId, now: Instant, /) -> TodayFigures:
         """Return the figures of the entries since midnight."""
-        since = Instant(now - now % DAY_MS)
-        last = await self._journals.last(space, 0)
-        end = last.sequence if last is not None else 0
+        midnight = Instant(now - now % DAY_MS)
+        last_entry = await self._journals.last(space, 0)
+        end_sequence = last_entry.sequence if last_entry is not None else 0
         changes: Counter[tuple[JournalAction, str]] = Counter()
         is_clipped = False
-        while end > 0 and not is_clipped:
-            start = max(0, end - core_limits.EVENTS_PAGE)
-            read = await self._journals.read(space, start, core_limits.EVENTS_PAGE)
-            entries = [entry for entry in read if entry.sequence <= end]
-            todays = [(entry.action, entry.ref.collection) for entry in entries if entry.at >= since]
-            changes.update(todays)
+        while end_sequence > 0 and not is_clipped:
+            start_sequence = max(0, end_sequence - core_limits.EVENTS_PAGE)
+            journal_part = await self._journals.read(space, start_sequence, core_limits.EVENTS_PAGE)
+            entries = [entry for entry in journal_part if entry.sequence <= end_sequence]
+            todays_changes = [(entry.action, entry.ref.collection) for entry in entries if entry.at >= midnight]
+            changes.update(todays_changes)
             # The page extends into yesterday.
-            if len(todays) < len(entries):
+            if len(todays_changes) < len(entries):
                 break
-            end = start
-            is_clipped = changes.total() >= JOURNAL_LOOKED and end > 0
+            end_sequence = start_sequence
+            is_clipped = changes.total() >= JOURNAL_LOOKED and end_sequence > 0
         actions: Counter[str] = Counter()
-        planes: Counter[str] = Counter()
-        for (action, collection), number in changes.items():
-            actions[action.value] += number
-            planes[plane_of(collection)] += number
+        changes_by_plane: Counter[str] = Counter()
+        for (action, collection), change_count in changes.items():
+            actions[action.value] += change_count
+            changes_by_plane[plane_of(collection)] += change_count
         return TodayFigures(
-            since=since, entries=changes.total(), actions=dict(actions), planes=dict(planes), clipped=is_clipped
+            since=midnight,
+            entries=changes.total(),
+            actions=dict(actions),
+            planes=dict(changes_by_plane),
+            clipped=is_clipped,
         )
 
 

@@ -218,16 +218,16 @@ async def session_report(
     context = admission.dispatcher.runtime.context
     is_operator = principal.kind in OPERATORS
     spaces: list[str] = [principal.space] if principal.space is not None else []
-    clipped = False
+    is_clipped = False
     if is_operator:
         space_names = await context.store.spaces(limit=limits.SPACES_COUNTED)
         spaces = [name for name in space_names if not is_reserved(name)]
-        clipped = len(space_names) == limits.SPACES_COUNTED
+        is_clipped = len(space_names) == limits.SPACES_COUNTED
     scope = context.default_scope
-    usual = scope.space if scope is not None and is_operator else None
+    default_space = scope.space if scope is not None and is_operator else None
     # The store lists the spaces with content: if there is only one, it is shown.
-    if usual not in spaces and len(spaces) == 1:
-        usual = SpaceId(spaces[0])
+    if default_space not in spaces and len(spaces) == 1:
+        default_space = SpaceId(spaces[0])
     return SessionReport(
         principal=principal.id,
         kind=principal.kind,
@@ -235,9 +235,9 @@ async def session_report(
         label=await _session_label(admission.keys, principal),
         operator=is_operator,
         development=isinstance(admission.authenticator, DevelopmentCallers),
-        default_space=principal.space or usual,
+        default_space=principal.space or default_space,
         spaces=tuple(spaces),
-        spaces_clipped=clipped,
+        spaces_clipped=is_clipped,
         agents=has_agents,
         token=token,
         version=package_version(),
@@ -260,7 +260,7 @@ def package_version() -> str:
 
 def _runtime_shape(admission: CallerAdmission, host: ConsoleHost) -> RuntimeShape:
     context = admission.dispatcher.runtime.context
-    began = admission.figures.began_at
+    started_at = admission.figures.began_at
     return RuntimeShape(
         version=package_version(),
         python=platform.python_version(),
@@ -269,15 +269,15 @@ def _runtime_shape(admission: CallerAdmission, host: ConsoleHost) -> RuntimeShap
         engine=context.engine,
         profile=context.profile.name.value,
         protocols=host.protocols,
-        started_at=began,
-        uptime_ms=max(0, context.clock.now() - began),
+        started_at=started_at,
+        uptime_ms=max(0, context.clock.now() - started_at),
         ready=not context.closing,
     )
 
 
 def _system_report(now: Instant) -> SystemReport:
     memory = _proc_values("/proc/meminfo")
-    own = _proc_values("/proc/self/status")
+    own_status = _proc_values("/proc/self/status")
     return SystemReport(
         system=f"{platform.system()} {platform.release()}".strip() or sys.platform,
         machine=platform.machine(),
@@ -285,7 +285,7 @@ def _system_report(now: Instant) -> SystemReport:
         load=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         memory_bytes=memory.get("MemTotal"),
         available_bytes=memory.get("MemAvailable"),
-        process_bytes=own.get("VmRSS"),
+        process_bytes=own_status.get("VmRSS"),
         time=now,
     )
 
@@ -306,19 +306,19 @@ def _calls_report(admission: CallerAdmission) -> CallsReport:
     return CallsReport(
         since=figures.began_at,
         total=figures.transports.total(),
-        refused=sum(of_it.refused for _, of_it in rows),
+        refused=sum(operation_figures.refused for _, operation_figures in rows),
         running=admission.shedding.running,
         waiting=admission.shedding.waiting,
         transports=dict(figures.transports),
         operations=tuple(
             OperationRow(
                 operation=name,
-                calls=of_it.calls,
-                refused=of_it.refused,
-                mean_ms=round(of_it.seconds / of_it.calls * 1_000, 3),
-                longest_ms=round(of_it.longest_s * 1_000, 3),
+                calls=operation_figures.calls,
+                refused=operation_figures.refused,
+                mean_ms=round(operation_figures.seconds / operation_figures.calls * 1_000, 3),
+                longest_ms=round(operation_figures.longest_s * 1_000, 3),
             )
-            for name, of_it in rows
+            for name, operation_figures in rows
         ),
         minutes=tuple(
             MinuteRow(at=minute.at, calls=minute.calls, refused=minute.refused) for minute in figures.minutes()
@@ -334,25 +334,25 @@ def _context_report(scope: Scope | None) -> CallPlaceReport:
 
 async def _keys_report(keys: AccessKeys) -> KeysReport:
     open_keys: dict[str, int] = {}
-    revoked = counted = 0
+    revoked_count = key_count = 0
     page: AccessKeyList | None = None
-    while (page is None or page.next_cursor is not None) and counted < KEYS_COUNTED:
+    while (page is None or page.next_cursor is not None) and key_count < KEYS_COUNTED:
         page = await keys.list(AccessListRequest(cursor=page.next_cursor if page is not None else None))
         for key in page.items:
-            counted += 1
+            key_count += 1
             if key.revoked_at is not None:
-                revoked += 1
+                revoked_count += 1
             else:
                 open_keys[key.kind.value] = open_keys.get(key.kind.value, 0) + 1
-    return KeysReport(open=open_keys, revoked=revoked, clipped=page is not None and page.next_cursor is not None)
+    return KeysReport(open=open_keys, revoked=revoked_count, clipped=page is not None and page.next_cursor is not None)
 
 
 def _kernel_report(admission: CallerAdmission) -> KernelReport:
     context = admission.dispatcher.runtime.context
-    indexes, index_bytes = context.folds.memory_use
+    index_count, index_bytes = context.folds.memory_use
     models = context.models
     return KernelReport(
-        indexes=indexes,
+        indexes=index_count,
         index_bytes=index_bytes,
         embedder=models.embedder.info.model if models.embedder is not None else None,
         language_model=models.language.name if models.language is not None else None,
@@ -368,4 +368,4 @@ def _capability_flags(admission: CallerAdmission) -> dict[str, bool]:
         return {}
     flags = {name: value.visible for name, value in catalog if isinstance(value, CapabilityState)}
     # A name that Python reserves has `_` appended.
-    return {name.rstrip("_"): is_there for name, is_there in flags.items()}
+    return {name.rstrip("_"): is_available for name, is_available in flags.items()}

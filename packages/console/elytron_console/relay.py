@@ -67,11 +67,16 @@ Sender = Callable[[str, str, Mapping[str, str], bytes], Awaitable[UpstreamAnswer
 def console_relay(url: str, send: Sender, /) -> ASGIApp:
     """Return the application that relays the console of the server at `url`. Raises InvalidInput for an invalid
     address."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
+    url_parts = urlsplit(url)
+    if (
+        url_parts.scheme not in {"http", "https"}
+        or not url_parts.hostname
+        or url_parts.path.strip("/")
+        or url_parts.query
+    ):
         raise InvalidInput(field="--url", problem="is not the address of a server: write http://HOST:PORT")
     # Without a name and password in the address.
-    origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    origin = f"{url_parts.scheme}://{url_parts.netloc.rpartition('@')[2]}"
 
     async def relayed(request: Request) -> Response:
         headers = heads_of(request.scope)
@@ -86,12 +91,12 @@ def console_relay(url: str, send: Sender, /) -> ASGIApp:
             body = await read_body(request.scope, request.receive, limit=_body_limit(path))
         except PayloadTooLarge as error:
             return _relay_problem(413, error.key, error.message)
-        passed = {name: headers[name] for name in _PASSED if name in headers}
+        passed_headers = {name: headers[name] for name in _PASSED if name in headers}
         # The server only knows its own origin. That of this page was checked above.
         if "origin" in headers:
-            passed["origin"] = origin
+            passed_headers["origin"] = origin
         query = f"?{request.url.query}" if request.url.query else ""
-        answer = await send(request.method, f"{path}{query}", passed, body)
+        answer = await send(request.method, f"{path}{query}", passed_headers, body)
         if answer is None:
             return _relay_problem(503, "unreachable", "the server of this console does not respond")
         return _relayed_response(answer)
@@ -106,9 +111,9 @@ def _body_limit(path: str) -> int:
 def _relayed_response(answer: UpstreamAnswer) -> Response:
     response = Response(answer.body, status_code=answer.status)
     for name, value in answer.headers:
-        lowered = name.lower()
-        if lowered not in _CONNECTION_HEADERS:
-            response.headers.append(name, _plain_cookie(value) if lowered == "set-cookie" else value)
+        lowered_name = name.lower()
+        if lowered_name not in _CONNECTION_HEADERS:
+            response.headers.append(name, _plain_cookie(value) if lowered_name == "set-cookie" else value)
     return response
 
 

@@ -48,11 +48,11 @@ class ConsoleGuard:
         headers = heads_of(scope)
         if "authorization" in headers:
             return
-        is_reader = scope["method"] in SAFE_METHODS
-        if is_reader and not await self.sessions.is_open(headers):
+        is_safe_method = scope["method"] in SAFE_METHODS
+        if is_safe_method and not await self.sessions.is_open(headers):
             return
-        is_told = hmac.compare_digest(headers.get(TOKEN, "").encode(), (await self.token_of(scope)).encode())
-        if is_reader and not is_told:
+        is_token_right = hmac.compare_digest(headers.get(TOKEN, "").encode(), (await self.token_of(scope)).encode())
+        if is_safe_method and not is_token_right:
             raise Unauthorized
-        if not is_told or not is_own_page(scope, headers):
+        if not is_token_right or not is_own_page(scope, headers):
             raise PermissionRefused(_REFUSED)

@@ -55,19 +55,19 @@ class SmokeRunner:
 
     async def run(self, check_id: str, /) -> SmokeCheckReport:
         """Run the check of this id. Raises NotFound for another, Overloaded if too many are running."""
-        check = self._checks.get(check_id)
-        if check is None:
+        smoke_check = self._checks.get(check_id)
+        if smoke_check is None:
             raise NotFound(what="smoke check", name=check_id)
         if self._running >= SMOKE_RUNS:
             raise Overloaded
         self._running += 1
         try:
-            return await self._run(check)
+            return await self._run(smoke_check)
         finally:
             self._running -= 1
 
     async def _run(self, check: SmokeCheck) -> SmokeCheckReport:
-        began = time.monotonic()
+        started_s = time.monotonic()
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -84,12 +84,12 @@ class SmokeRunner:
         assert process.stdout is not None
         assert process.stderr is not None
         # Both concurrently, since a check blocks on a full output.
-        reading = asyncio.gather(_last_bytes(process.stdout), _last_bytes(process.stderr))
+        output_reading = asyncio.gather(_last_bytes(process.stdout), _last_bytes(process.stderr))
         timed_out = False
         try:
             async with asyncio.timeout(self._deadline_s):
                 # Its output until the deadline is shown, so reading continues after it.
-                await asyncio.shield(reading)
+                await asyncio.shield(output_reading)
                 await process.wait()
         except TimeoutError:
             timed_out = True
@@ -97,14 +97,14 @@ class SmokeRunner:
             if process.returncode is None:
                 _kill_group(process)
                 await process.wait()
-        (out, out_clipped), (err, err_clipped) = await reading
+        (output, is_output_clipped), (error_output, is_error_clipped) = await output_reading
         return SmokeCheckReport(
             id=check.id,
             exit_code=None if timed_out else process.returncode,
-            stdout=out,
-            stderr=err,
-            clipped=out_clipped or err_clipped,
-            duration_ms=round((time.monotonic() - began) * 1_000),
+            stdout=output,
+            stderr=error_output,
+            clipped=is_output_clipped or is_error_clipped,
+            duration_ms=round((time.monotonic() - started_s) * 1_000),
             timed_out=timed_out,
         )
 
@@ -120,9 +120,9 @@ def _kill_group(process: asyncio.subprocess.Process) -> None:
 
 async def _last_bytes(stream: asyncio.StreamReader) -> tuple[str, bool]:
     """Return the end of a stream's output, and whether more came before."""
-    tail, is_clipped = b"", False
+    last_bytes, is_clipped = b"", False
     while piece := await stream.read(_READ_BYTES):
-        tail += piece
-        is_clipped = is_clipped or len(tail) > SMOKE_OUTPUT_BYTES
-        tail = tail[-SMOKE_OUTPUT_BYTES:]
-    return tail.decode("utf-8", "replace"), is_clipped
+        last_bytes += piece
+        is_clipped = is_clipped or len(last_bytes) > SMOKE_OUTPUT_BYTES
+        last_bytes = last_bytes[-SMOKE_OUTPUT_BYTES:]
+    return last_bytes.decode("utf-8", "replace"), is_clipped

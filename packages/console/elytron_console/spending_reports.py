@@ -96,12 +96,12 @@ async def store_spending(ctx: OperationContext, /) -> StoreSpending:
     now = ctx.clock.now()
     items: list[SpaceSpending] = []
     for space in spaces:
-        book = await spent_on(ctx, space)
-        if book.days:
+        space_spending_report = await spent_on(ctx, space)
+        if space_spending_report.days:
             total = NOTHING
-            for day in book.days:
+            for day in space_spending_report.days:
                 total = total.plus(day.spent)
-            items.append(SpaceSpending(space=space, today=spent_today(book, now).spent, total=total))
+            items.append(SpaceSpending(space=space, today=spent_today(space_spending_report, now).spent, total=total))
     items.sort(key=lambda each: (-each.total.tokens, each.space))
-    clipped = len(names) == limits.SPACES_COUNTED
-    return StoreSpending(items=tuple(items[:SPENDING_SPACES]), counted=len(spaces), clipped=clipped)
+    is_clipped = len(names) == limits.SPACES_COUNTED
+    return StoreSpending(items=tuple(items[:SPENDING_SPACES]), counted=len(spaces), clipped=is_clipped)

@@ -47,20 +47,20 @@ _INDEX: Final = "index.html"
 
 def page_surfaces() -> tuple[Surface, ...]:
     """Return the page and its assets. They are public: stored data is behind the routes that they call."""
-    public = SurfaceAccess.PUBLIC
+    public_access = SurfaceAccess.PUBLIC
     pages = (
-        Route("GET", ROOT, _index_page, "console", "Serve the console.", None, "text/html", public,
+        Route("GET", ROOT, _index_page, "console", "Serve the console.", None, "text/html", public_access,
               headers=("If-None-Match",), outcome="The page."),
-        Route("GET", f"{ROOT}/", _slash_page, "console_home", "Redirect to the console.", access=public, status=307,
-              outcome="Redirects to the console."),
+        Route("GET", f"{ROOT}/", _slash_page, "console_home", "Redirect to the console.", access=public_access,
+              status=307, outcome="Redirects to the console."),
     )  # fmt: skip
-    parts = Route(
-        "GET", f"{ROOT}/static", _static_app, "console_static", "Serve the parts of the console.", access=public,
+    route_parts = Route(
+        "GET", f"{ROOT}/static", _static_app, "console_static", "Serve the parts of the console.", access=public_access,
         protocol=SurfaceProtocol.MOUNT,
     )  # fmt: skip
     return (
         *build_surfaces(pages, request_app, group="pages", transport=_TRANSPORT),
-        *build_surfaces((parts,), own_app, transport=_TRANSPORT),
+        *build_surfaces((route_parts,), own_app, transport=_TRANSPORT),
     )
 
 
@@ -77,8 +77,8 @@ async def _static_app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.close", "code": 1008, "reason": "the console has no WebSocket"})
         return
     name = scope["path"].removeprefix(scope.get("root_path", "")).lstrip("/")
-    is_there = scope["method"] in {"GET", "HEAD"} and name in static_assets() and name != _INDEX
-    answer = _asset_response(name, Headers(scope=scope)) if is_there else Response(status_code=404)
+    is_static_asset = scope["method"] in {"GET", "HEAD"} and name in static_assets() and name != _INDEX
+    answer = _asset_response(name, Headers(scope=scope)) if is_static_asset else Response(status_code=404)
     await answer(scope, receive, send)
 
 
@@ -112,16 +112,16 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
 
     def family(admission: CallerAdmission) -> Iterable[Surface]:
         agents = tuple(console_host.agents(admission)) if console_host.agents is not None else ()
-        service = ConsoleService(admission, console_host, has_agents=bool(agents))
+        console_service = ConsoleService(admission, console_host, has_agents=bool(agents))
         routes = (*MEMBER_ROUTES, *MEMORY_ROUTES, *SKILL_ROUTES, *agent_page_routes(agents), *OPERATOR_ROUTES)
         return (
             *page_surfaces(),
             *build_surfaces(
                 routes,
-                answered_by(service.answer),
+                answered_by(console_service.answer),
                 group="console",
                 transport=_TRANSPORT,
-                credential=service.guard.sessions.credential,
+                credential=console_service.guard.sessions.credential,
             ),
         )
 

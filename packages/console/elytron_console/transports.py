@@ -123,14 +123,17 @@ async def change_transport(admission: CallerAdmission, name: str, change: Transp
 
 def gateway_report(admission: CallerAdmission, host: ConsoleHost, runner: SmokeRunner, /) -> LlmGatewayReport:
     """Return the endpoints for programs that use models, and what can be exported and checked for them."""
-    transports = admission.transports
+    transport_table = admission.transports
     return LlmGatewayReport(
         endpoints=tuple(
             GatewayEndpoint(
-                title=title, path=path, enabled=transports.is_on(name), endpoint=transports.endpoints.get(name)
+                title=title,
+                path=path,
+                enabled=transport_table.is_on(name),
+                endpoint=transport_table.endpoints.get(name),
             )
             for name, title in _MODEL_TITLES.items()
-            for path in transports.paths.get(name, ())
+            for path in transport_table.paths.get(name, ())
         ),
         rule_commands=host.rule_commands,
         smoke_checks=tuple(

@@ -83,11 +83,11 @@ async def parse_messages(
     `file:` address if the server reads no folder; PermissionRefused for one in none of its folders, and
     PayloadTooLarge if such files are too large together.
     """
-    reach = _ReachableFiles(uploads, allowed, extraction, gateway_limits.RESOURCE_BYTES)
-    parsed = [await _parse_message(number, message, reach) for number, message in enumerate(messages)]
+    reachable_files = _ReachableFiles(uploads, allowed, extraction, gateway_limits.RESOURCE_BYTES)
+    parsed = [await _parse_message(number, message, reachable_files) for number, message in enumerate(messages)]
     upload_ids = {file.item.upload_id for one in parsed for file in one.files}
-    unnamed = uploads.keys() - upload_ids
-    if unnamed:
+    unnamed_uploads = uploads.keys() - upload_ids
+    if unnamed_uploads:
         raise InvalidInput(field="files", problem="include one that no content item refers to by its upload_id")
     if key is None:
         return tuple(parsed)
@@ -179,21 +179,21 @@ def _content_item(part: str | MessageFile, key: str) -> UpstreamItem:
     if not part.data:
         return UpstreamItem(MessageItem(type="text", text=_file_name(part)))
     name = part.item.name or part.name
-    ext = part.item.ext or PurePosixPath(name).suffix.lstrip(".") or "bin"
+    extension = part.item.ext or PurePosixPath(name).suffix.lstrip(".") or "bin"
     return UpstreamItem(
-        MessageItem(type=part.item.type, attachment=key, name=name[: limits.NAME_CHARS], ext=ext), part.data
+        MessageItem(type=part.item.type, attachment=key, name=name[: limits.NAME_CHARS], ext=extension), part.data
     )
 
 
 async def _message_key(
-    ctx: OperationContext, owner: MemoryOwner, session_id: str, told_key: str | None, number: int
+    ctx: OperationContext, owner: MemoryOwner, session_id: str, told_key: str | None, message_number: int
 ) -> str:
     if told_key is None:
         return collection.new_key(ctx)
-    return (await record_of(ctx, owner.space)).tag("gateway attachment", session_id, told_key, str(number))
+    return (await record_of(ctx, owner.space)).tag("gateway attachment", session_id, told_key, str(message_number))
 
 
-async def _parse_message(number: int, message: WireMessage, reach: _ReachableFiles) -> ParsedMessage:
+async def _parse_message(message_number: int, message: WireMessage, reach: _ReachableFiles) -> ParsedMessage:
     items = message.content if isinstance(message.content, tuple) else ()
     texts = [message.content] if isinstance(message.content, str) else []
     parts: list[str | MessageFile] = []
@@ -202,7 +202,7 @@ async def _parse_message(number: int, message: WireMessage, reach: _ReachableFil
             parts.append(item.text)
             texts.append(item.text)
             continue
-        file = await _item_file(item, reach, field=f"messages.{number}.content.{place}")
+        file = await _item_file(item, reach, field=f"messages.{message_number}.content.{place}")
         parts.append(file)
         texts.append(await _text_of(file, reach.extraction))
     calls = [call.model_dump(mode="json") for call in message.tool_calls or ()]
@@ -248,16 +248,16 @@ async def _item_file(item: ContentItem, reach: _ReachableFiles, *, field: str) -
 
 async def _text_of(file: MessageFile, extraction: FileExtraction) -> str:
     """Return the text that represents a file: its text if readable, otherwise a note that it was there."""
-    note = _file_name(file)
+    file_note = _file_name(file)
     name = file.item.name or file.name
     if file.item.type not in _READABLE or not file.data:
-        return note
+        return file_note
     try:
         kind = media_type(file.data, name=name or f"file.{file.item.ext or ''}", declared=file.mime)
         chunks = await extraction.chunks(file.data, kind)
     except (UnreadableUpload, UnsupportedMedia):
-        return note
-    return "\n".join((note, *(chunk.text for chunk in chunks)))
+        return file_note
+    return "\n".join((file_note, *(chunk.text for chunk in chunks)))
 
 
 def _file_name(file: MessageFile) -> str:

@@ -44,16 +44,16 @@ class MemoryEdits:
         self,
         ctx: OperationContext,
         upstream: UpstreamMemory,
-        local: EmbeddedUpstream,
+        embedded_upstream: EmbeddedUpstream,
         sessions: OwnerSessions,
-        counting: SpaceCounting,
+        space_counting: SpaceCounting,
         /,
     ) -> None:
         self._ctx = ctx
         self._sessions = sessions
-        self._counting = counting
+        self._counting = space_counting
         self._upstream = upstream
-        self._local = local
+        self._local = embedded_upstream
         self._repository = CollectionRepository(ctx, EDITS, MemoryOverride)
 
     async def of(self, owner: MemoryOwner, memory_ids: list[str], /) -> dict[str, MemoryOverride]:
@@ -61,16 +61,19 @@ class MemoryEdits:
         if not memory_ids:
             return {}
         record = await record_of(self._ctx, owner.space)
-        places = {record.tag("gateway edit", memory_id): memory_id for memory_id in memory_ids}
-        edits = await self._repository.among(owner.space, tuple(places))
-        return {places[key]: edit for key, edit in edits.items()}
+        memory_by_tag = {record.tag("gateway edit", memory_id): memory_id for memory_id in memory_ids}
+        edits = await self._repository.among(owner.space, tuple(memory_by_tag))
+        return {memory_by_tag[key]: edit for key, edit in edits.items()}
 
-    async def beneath(self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int) -> list[FoundMemory]:
+    async def beneath(
+        self, owner: MemoryOwner, query: str, search_where: SearchWhere, /, *, limit: int
+    ) -> list[FoundMemory]:
         """Return the memories that answer `query` by words that overrides hide."""
-        scores = await self._local.beneath(owner, query, where, limit=limit)
-        edits = await self._repository.among(owner.space, tuple(scores))
+        scores_by_tag = await self._local.beneath(owner, query, search_where, limit=limit)
+        edits = await self._repository.among(owner.space, tuple(scores_by_tag))
         memories = [
-            await self._local.find_memory(owner, edit.memory_id, score=scores[key]) for key, edit in edits.items()
+            await self._local.find_memory(owner, edit.memory_id, score=scores_by_tag[key])
+            for key, edit in edits.items()
         ]
         return [item for item in memories if item is not None]
 
@@ -144,15 +147,23 @@ class MemoryEdits:
         key = await self._place(owner, edit.memory_id)
 
         async def plan(counts: SpaceCounts) -> PlannedChange[MemoryOverride | None]:
-            before = await self._read_override(owner, edit.memory_id)
-            if before is not None and before.value.kind is EditKind.TOMBSTONE and edit.kind is EditKind.OVERRIDE:
+            previous_override = await self._read_override(owner, edit.memory_id)
+            if (
+                previous_override is not None
+                and previous_override.value.kind is EditKind.TOMBSTONE
+                and edit.kind is EditKind.OVERRIDE
+            ):
                 raise AlreadyExists(what="tombstone of memory", name=edit.memory_id, problem=_UNDO_FIRST)
-            if before is not None:
-                return PlannedChange(before.value, counts, (self._repository.put(key, edit, expects=before.revision),))
+            if previous_override is not None:
+                return PlannedChange(
+                    previous_override.value,
+                    counts,
+                    (self._repository.put(key, edit, expects=previous_override.revision),),
+                )
             if counts.edits >= MAX_EDITS:
                 raise LimitExceeded(what="overrides and tombstones per space", limit=MAX_EDITS)
-            more = counts.model_copy(update={"edits": counts.edits + 1})
-            return PlannedChange(None, more, (self._repository.put(key, edit, expects=0),))
+            grown_counts = counts.model_copy(update={"edits": counts.edits + 1})
+            return PlannedChange(None, grown_counts, (self._repository.put(key, edit, expects=0),))
 
         try:
             before = await self._counting.change(owner.space, plan)
@@ -172,8 +183,8 @@ class MemoryEdits:
             document = await self._read_override(owner, memory_id)
             if document is None:
                 return PlannedChange(None, counts)
-            fewer = counts.model_copy(update={"edits": counts.edits - 1})
-            return PlannedChange(document.value, fewer, (self._repository.remove(document),))
+            reduced_counts = counts.model_copy(update={"edits": counts.edits - 1})
+            return PlannedChange(document.value, reduced_counts, (self._repository.remove(document),))
 
         edit = await self._counting.change(owner.space, plan)
         if edit is not None:
@@ -192,18 +203,18 @@ class MemoryEdits:
         """
         # The edit first, since an upstream may not know the session of a memory.
         edit = await self._read_override(owner, memory_id)
-        missing = NotFound(what="memory", name=memory_id)
+        not_found = NotFound(what="memory", name=memory_id)
         try:
             memory_session = (
                 edit.value.session_id if edit is not None else await self._upstream.session_of(owner, memory_id)
             )
         except NotFound as error:
-            memory_session, missing = "", error
+            memory_session, not_found = "", error
         if memory_session == session_id:
             return
         await self._sessions.require(owner, session_id)
         if memory_session is not None:
-            raise missing
+            raise not_found
 
     async def _read_override(self, owner: MemoryOwner, memory_id: str) -> CollectionDocument[MemoryOverride] | None:
         if await self._ctx.spaces.find(owner.space) is None:

@@ -97,22 +97,25 @@ class SpaceCounting:
         """
         # One user's changes are serialised here, so that they do not conflict in the store.
         async with self._turns.setdefault(space.partition("/")[0], asyncio.Lock()):
-            race = LostRaces()
+            lost_races = LostRaces()
             while True:
                 stored_counts = await self._read_counts(space)
-                planned = await plan(stored_counts.value)
-                changes = planned.changes
+                planned_change = await plan(stored_counts.value)
+                changes = planned_change.changes
                 # A first count is stored even if unchanged, so that no later call walks the space.
-                if planned.counts != stored_counts.value or not stored_counts.revision:
-                    changes = (*changes, self._repository.put(KEY, planned.counts, expects=stored_counts.revision))
+                if planned_change.counts != stored_counts.value or not stored_counts.revision:
+                    changes = (
+                        *changes,
+                        self._repository.put(KEY, planned_change.counts, expects=stored_counts.revision),
+                    )
                 if not changes:
-                    return planned.result
+                    return planned_change.result
                 try:
-                    await commit_changes(self._ctx, space, *changes, once=planned.once)
+                    await commit_changes(self._ctx, space, *changes, once=planned_change.once)
                 except Conflict as conflict:
-                    await race.lost(conflict)
+                    await lost_races.lost(conflict)
                     continue
-                return planned.result
+                return planned_change.result
 
     async def _read_counts(self, space: SpaceId) -> CollectionDocument[SpaceCounts]:
         if await self._ctx.spaces.find(space) is None:
@@ -123,14 +126,14 @@ class SpaceCounting:
     async def _counted(self, space: SpaceId) -> SpaceCounts:
         """Count a space that has no counts yet."""
         resources = await self._all(space, RESOURCES, UploadedResource)
-        waiting = await self._all(space, BACKLOG, WaitingAddition)
+        waiting_additions = await self._all(space, BACKLOG, WaitingAddition)
         return SpaceCounts(
             messages=sum(session.messages for session in await self._all(space, SESSIONS, GatewaySession)),
             resources=len(resources),
             resource_bytes=sum(resource.size for resource in resources),
             edits=len(await self._all(space, EDITS, MemoryOverride)),
-            waiting=sum(not addition.problem for addition in waiting),
-            refused=sum(bool(addition.problem) for addition in waiting),
+            waiting=sum(not addition.problem for addition in waiting_additions),
+            refused=sum(bool(addition.problem) for addition in waiting_additions),
         )
 
     async def _all(self, space: SpaceId, collection: str, kind: type[ValueT]) -> list[ValueT]:
@@ -144,78 +147,88 @@ SHARES = 16
 class UserQuotas:
     """The quotas of every user; a quantity without one is not bounded."""
 
-    def __init__(self, users: GatewayUsers, counting: SpaceCounting, most: dict[QuotaQuantity, int], /) -> None:
+    def __init__(self, users: GatewayUsers, space_counting: SpaceCounting, most: dict[QuotaQuantity, int], /) -> None:
         self._users = users
-        self._counting = counting
+        self._counting = space_counting
         self._most = most
 
-    def room(self, owner: MemoryOwner, of: QuotaQuantity, /) -> Room:
+    def room(self, owner: MemoryOwner, quantity: QuotaQuantity, /) -> Room:
         """Return a check that refuses to let the owner's space exceed the rest of the owner's quota."""
-        limit = self._most.get(of)
+        limit = self._most.get(quantity)
 
         async def room(counts: SpaceCounts) -> None:
             if limit is None:
                 return
-            amount = held_amount(counts, of)
+            stored_amount = held_amount(counts, quantity)
             user = await self._users.find(owner.user)
-            parts = parts_of(user, of)
-            mine = parts.get(owner.space)
+            parts_by_space = parts_of(user, quantity)
+            own_part = parts_by_space.get(owner.space)
             # Together they exceed only a quota that was lowered since: then they are divided again.
-            if mine is None or mine.may_hold < amount or sum(part.set_aside for part in parts.values()) > limit:
-                await self._allot(owner, of, amount, limit)
+            if (
+                own_part is None
+                or own_part.may_hold < stored_amount
+                or sum(part.set_aside for part in parts_by_space.values()) > limit
+            ):
+                await self._allot(owner, quantity, stored_amount, limit)
 
         return room
 
-    async def _allot(self, owner: MemoryOwner, of: QuotaQuantity, amount: int, limit: int) -> None:
+    async def _allot(self, owner: MemoryOwner, quantity: QuotaQuantity, amount: int, limit: int) -> None:
         """Let the owner's space hold `amount`. Raises LimitExceeded where the quota has no room for it."""
 
         async def plan(user: GatewayUser) -> GatewayUser:
-            others = [SpaceId(space) for space in user.spaces if space != owner.space]
-            counts = {space: held_amount(await self._counting.of(space), of) for space in others}
+            other_spaces = [SpaceId(space) for space in user.spaces if space != owner.space]
+            counts = {space: held_amount(await self._counting.of(space), quantity) for space in other_spaces}
             # The counts decide here, because unused parts can be reclaimed.
             if sum(counts.values()) + amount > limit:
-                raise LimitExceeded(what=_QUOTA_NAMES[of], limit=limit)
-            parts = parts_of(user, of)
-            for space in others:
-                part = parts.get(space)
+                raise LimitExceeded(what=_QUOTA_NAMES[quantity], limit=limit)
+            parts_by_space = parts_of(user, quantity)
+            for space in other_spaces:
+                own_part = parts_by_space.get(space)
                 # Lowered in the previous round. With the count rewritten, its rest is free.
-                if part is not None and part.may_hold < part.set_aside:
-                    counts[space] = held_amount(await self._counting.renew(space), of)
-                    parts[space] = _allotment_part(space, of, max(part.may_hold, counts[space]))
-            aside = {space: parts[space].set_aside if space in parts else 0 for space in others}
-            available = limit - sum(max(aside[space], counts[space]) for space in others)
-            if amount <= available:
-                parts[owner.space] = _allotment_part(owner.space, of, min(available, amount + limit // SHARES))
+                if own_part is not None and own_part.may_hold < own_part.set_aside:
+                    counts[space] = held_amount(await self._counting.renew(space), quantity)
+                    parts_by_space[space] = _allotment_part(space, quantity, max(own_part.may_hold, counts[space]))
+            reserved_amounts = {
+                space: parts_by_space[space].set_aside if space in parts_by_space else 0 for space in other_spaces
+            }
+            available_amount = limit - sum(max(reserved_amounts[space], counts[space]) for space in other_spaces)
+            if amount <= available_amount:
+                parts_by_space[owner.space] = _allotment_part(
+                    owner.space, quantity, min(available_amount, amount + limit // SHARES)
+                )
             else:
                 # No room yet: the limits of the others are lowered to their counts, and the next round takes the rest.
-                parts |= {
-                    space: parts[space].model_copy(update={"may_hold": min(counts[space], aside[space])})
-                    for space in others
-                    if space in parts
+                parts_by_space |= {
+                    space: parts_by_space[space].model_copy(
+                        update={"may_hold": min(counts[space], reserved_amounts[space])}
+                    )
+                    for space in other_spaces
+                    if space in parts_by_space
                 }
-            return _with_parts(user, of, parts.values())
+            return _with_parts(user, quantity, parts_by_space.values())
 
         for _ in range(RACES):
-            mine = parts_of(await self._users.change(owner.user, plan), of).get(owner.space)
-            if mine is not None and mine.may_hold >= amount:
+            own_part = parts_of(await self._users.change(owner.user, plan), quantity).get(owner.space)
+            if own_part is not None and own_part.may_hold >= amount:
                 return
-        raise LimitExceeded(what=_QUOTA_NAMES[of], limit=limit)
+        raise LimitExceeded(what=_QUOTA_NAMES[quantity], limit=limit)
 
 
-def held_amount(counts: SpaceCounts, of: QuotaQuantity, /) -> int:
+def held_amount(counts: SpaceCounts, quantity: QuotaQuantity, /) -> int:
     """Return how much a space holds of a quantity."""
-    match of:
+    match quantity:
         case QuotaQuantity.MESSAGES:
             return counts.messages
         case QuotaQuantity.RESOURCE_BYTES:
             return counts.resource_bytes
         case _:
-            assert_never(of)
+            assert_never(quantity)
 
 
-def parts_of(user: GatewayUser, of: QuotaQuantity, /) -> dict[str, QuotaShare]:
+def parts_of(user: GatewayUser, quantity: QuotaQuantity, /) -> dict[str, QuotaShare]:
     """Return the user's spaces' allotments of a quantity."""
-    return {part.space: part for part in user.allotted if part.of is of}
+    return {part.space: part for part in user.allotted if part.of is quantity}
 
 
 _QUOTA_NAMES = {
@@ -224,12 +237,12 @@ _QUOTA_NAMES = {
 }
 
 
-def _allotment_part(space: str, of: QuotaQuantity, size: int) -> QuotaShare:
-    return QuotaShare(space=space, of=of, may_hold=size, set_aside=size)
+def _allotment_part(space: str, quantity: QuotaQuantity, size: int) -> QuotaShare:
+    return QuotaShare(space=space, of=quantity, may_hold=size, set_aside=size)
 
 
-def _with_parts(user: GatewayUser, of: QuotaQuantity, parts: Iterable[QuotaShare]) -> GatewayUser:
-    others = (part for part in user.allotted if part.of is not of)
+def _with_parts(user: GatewayUser, quantity: QuotaQuantity, new_parts: Iterable[QuotaShare]) -> GatewayUser:
+    other_parts = (part for part in user.allotted if part.of is not quantity)
     return user.model_copy(
-        update={"allotted": tuple(sorted((*others, *parts), key=lambda part: (part.space, part.of)))}
+        update={"allotted": tuple(sorted((*other_parts, *new_parts), key=lambda part: (part.space, part.of)))}
     )

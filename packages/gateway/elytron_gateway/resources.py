@@ -75,7 +75,7 @@ class OwnedResources:
         self,
         ctx: OperationContext,
         upstream: UpstreamMemory,
-        local: EmbeddedUpstream,
+        embedded_upstream: EmbeddedUpstream,
         sessions: OwnerSessions,
         edits: MemoryEdits,
         /,
@@ -87,7 +87,7 @@ class OwnedResources:
     ) -> None:
         self._ctx = ctx
         self._upstream = upstream
-        self._local = local
+        self._local = embedded_upstream
         self._sessions = sessions
         self._edits = edits
         self._counting = counting
@@ -95,8 +95,8 @@ class OwnedResources:
         self._repository = CollectionRepository(ctx, RESOURCES, UploadedResource)
         self._twins = CollectionRepository(ctx, TWINS, ContentDuplicate)
         self.max_bytes = max_bytes
-        readable = readable_types(reads_media=upstream.reads_media)
-        self._types = types & readable if types else readable
+        readable_media_types = readable_types(reads_media=upstream.reads_media)
+        self._types = types & readable_media_types if types else readable_media_types
 
     async def take(self, owner: MemoryOwner, file: UploadedFile, /, *, room: Room) -> UploadedResource:
         """Store a file and make its text searchable; equal content returns the existing resource.
@@ -106,8 +106,8 @@ class OwnedResources:
         """
         if len(file.data) > self.max_bytes:
             raise PayloadTooLarge(limit=self.max_bytes, what="the file", way_out="split it")
-        mime = media_type(file.data, name=file.file_name, declared=file.declared, allowed=self._types)
-        document = await self._register(owner, file, mime, room)
+        file_media_type = media_type(file.data, name=file.file_name, declared=file.declared, allowed=self._types)
+        document = await self._register(owner, file, file_media_type, room)
         if document.value.is_extracted:
             return document.value
         return await self._ingest(owner, document, file.data)
@@ -151,9 +151,9 @@ class OwnedResources:
         """Hide a resource's text, and return its key. Raises NotFound."""
         resource = await self._require(owner, resource_id)
         now = self._ctx.clock.now()
-        pending = resource.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": now})
+        pending_resource = resource.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": now})
         await commit_changes(
-            self._ctx, owner.space, self._repository.put(resource.key, pending, expects=resource.revision)
+            self._ctx, owner.space, self._repository.put(resource.key, pending_resource, expects=resource.revision)
         )
         return resource.key
 
@@ -161,25 +161,31 @@ class OwnedResources:
         self, owner: MemoryOwner, file: UploadedFile, mime: str, room: Room
     ) -> CollectionDocument[UploadedResource]:
         """Return the record of a content, created if there is none."""
-        place = await self._duplicate_place(owner, file.data)
-        new_document = self._new(file, mime, place)
+        content_tag = await self._duplicate_place(owner, file.data)
+        new_document = self._new(file, mime, content_tag)
 
         async def plan(counts: SpaceCounts) -> PlannedChange[CollectionDocument[UploadedResource]]:
-            twin = await self._twins.get(owner.space, place)
-            document = await self._read_resource(owner, twin.value.resource_id) if twin is not None else None
+            twin_document = await self._twins.get(owner.space, content_tag)
+            document = (
+                await self._read_resource(owner, twin_document.value.resource_id) if twin_document is not None else None
+            )
             if document is not None:
                 return PlannedChange(document, counts)
             if counts.resources >= MAX_RESOURCES:
                 raise LimitExceeded(what="resources per space", limit=MAX_RESOURCES)
-            size = counts.resource_bytes + new_document.value.size
-            more = counts.model_copy(update={"resources": counts.resources + 1, "resource_bytes": size})
-            await room(more)
+            resource_bytes = counts.resource_bytes + new_document.value.size
+            grown_counts = counts.model_copy(
+                update={"resources": counts.resources + 1, "resource_bytes": resource_bytes}
+            )
+            await room(grown_counts)
             content_twin = ContentDuplicate(resource_id=new_document.value.resource_id)
             changes = (
                 self._repository.put(new_document.key, new_document.value, expects=0),
-                self._twins.put(place, content_twin, expects=twin.revision if twin is not None else 0),
+                self._twins.put(
+                    content_tag, content_twin, expects=twin_document.revision if twin_document is not None else 0
+                ),
             )
-            return PlannedChange(new_document, more, changes)
+            return PlannedChange(new_document, grown_counts, changes)
 
         document = await self._counting.change(owner.space, plan)
         # A newly put record has revision 1; the plan has it with 0.
@@ -193,17 +199,19 @@ class OwnedResources:
             if document is None:
                 return PlannedChange(None, counts)
             deletions = [self._repository.remove(document)]
-            twin = await self._twins.get(owner.space, document.value.twin)
+            twin_document = await self._twins.get(owner.space, document.value.twin)
             # The lookup entry may refer to another resource by now.
-            if twin is not None and twin.value.resource_id == document.value.resource_id:
-                deletions.append(self._twins.remove(twin))
-            size = counts.resource_bytes - document.value.size
-            fewer = counts.model_copy(update={"resources": counts.resources - 1, "resource_bytes": size})
-            return PlannedChange(None, fewer, tuple(deletions))
+            if twin_document is not None and twin_document.value.resource_id == document.value.resource_id:
+                deletions.append(self._twins.remove(twin_document))
+            resource_bytes = counts.resource_bytes - document.value.size
+            reduced_counts = counts.model_copy(
+                update={"resources": counts.resources - 1, "resource_bytes": resource_bytes}
+            )
+            return PlannedChange(None, reduced_counts, tuple(deletions))
 
         await self._counting.change(owner.space, plan)
 
-    def _new(self, file: UploadedFile, mime: str, place: str) -> CollectionDocument[UploadedResource]:
+    def _new(self, file: UploadedFile, mime: str, content_tag: str) -> CollectionDocument[UploadedResource]:
         key = collection.new_key(self._ctx)
         now = self._ctx.clock.now()
         resource = UploadedResource(
@@ -214,7 +222,7 @@ class OwnedResources:
             mime=mime,
             size=len(file.data),
             source=file.source,
-            twin=place,
+            twin=content_tag,
             created_at=now,
             updated_at=now,
         )
@@ -254,7 +262,7 @@ class OwnedResources:
         problem: str = "",
         chunks: int = 0,
     ) -> UploadedResource:
-        settled = document.value.model_copy(
+        settled_resource = document.value.model_copy(
             update={
                 "status": status,
                 "problem": problem[: limits.REASON_CHARS],
@@ -264,7 +272,7 @@ class OwnedResources:
         )
         try:
             await commit_changes(
-                self._ctx, owner.space, self._repository.put(document.key, settled, expects=document.revision)
+                self._ctx, owner.space, self._repository.put(document.key, settled_resource, expects=document.revision)
             )
         except Conflict:
             # Another request stored the same content, or removed it; its result applies.
@@ -272,7 +280,7 @@ class OwnedResources:
             if now is None:
                 raise NotFound(what="resource", name=document.value.resource_id) from None
             return now.value
-        return settled
+        return settled_resource
 
     async def _clear(self, owner: MemoryOwner, resource_id: str) -> None:
         """Remove the text that an earlier reading left in the resource's session."""
@@ -298,15 +306,17 @@ class OwnedResources:
 
 def _whole_document(resource: UploadedResource, owner: MemoryOwner, data: bytes) -> UpstreamMessage:
     kind = resource.mime.partition("/")[0]
-    words = "\n".join(text for text in (resource.title, resource.description) if text)
-    document = _chunk_document(resource, owner, 0, FileChunk(words or f"[{kind}: {resource.file_name}]"))
-    text_items = (UpstreamItem(MessageItem(type="text", text=words)),) if words else ()
+    heading_text = "\n".join(text for text in (resource.title, resource.description) if text)
+    document = _chunk_document(resource, owner, 0, FileChunk(heading_text or f"[{kind}: {resource.file_name}]"))
+    text_items = (UpstreamItem(MessageItem(type="text", text=heading_text)),) if heading_text else ()
     file = MessageItem(type=kind, name=resource.file_name, ext=MEDIA[resource.mime])
     return replace(document, items=(*text_items, UpstreamItem(file, data)), is_file_alone=True)
 
 
-def _chunk_document(resource: UploadedResource, owner: MemoryOwner, number: int, chunk: FileChunk) -> UpstreamMessage:
-    metadata: Metadata = {"resource_id": resource.resource_id, "chunk": number}
+def _chunk_document(
+    resource: UploadedResource, owner: MemoryOwner, chunk_number: int, chunk: FileChunk
+) -> UpstreamMessage:
+    metadata: Metadata = {"resource_id": resource.resource_id, "chunk": chunk_number}
     if chunk.page is not None:
         metadata["page"] = chunk.page
     if chunk.heading:
@@ -318,7 +328,9 @@ def _chunk_document(resource: UploadedResource, owner: MemoryOwner, number: int,
         at=resource.created_at,
         authority=EvidenceAuthority.EXTERNAL_CONTENT,
     )
-    return UpstreamMessage(message, key=f"{resource.resource_id}.{number}", tags=(RESOURCE_TAG,), metadata=metadata)
+    return UpstreamMessage(
+        message, key=f"{resource.resource_id}.{chunk_number}", tags=(RESOURCE_TAG,), metadata=metadata
+    )
 
 
 REDIRECTS = 3
@@ -359,17 +371,17 @@ def _read_file(host: str, path: str, allowed: AllowedSources, max_bytes: int) ->
         raise refusal
     try:
         # Links are resolved before the file's folder is checked.
-        real = Path(path).resolve(strict=True)
+        real_path = Path(path).resolve(strict=True)
     except (OSError, ValueError):
         raise refusal from None
-    if not any(real.is_relative_to(folder.resolve()) for folder in allowed.folders) or not real.is_file():
+    if not any(real_path.is_relative_to(folder.resolve()) for folder in allowed.folders) or not real_path.is_file():
         raise refusal
-    with real.open("rb") as file:
+    with real_path.open("rb") as file:
         # One byte more shows that the file is longer, and no more of it is read.
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="register a smaller file")
-    return UploadedFile(data, file_name=real.name, source=f"file://{path}")
+    return UploadedFile(data, file_name=real_path.name, source=f"file://{path}")
 
 
 async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> UploadedFile:
@@ -403,10 +415,10 @@ async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> Upload
 
 async def _read_body(response: "httpx.Response", uri: str, max_bytes: int) -> UploadedFile:
     """Return the body, counting decompressed bytes as they come. Raises PayloadTooLarge, Unreachable."""
-    packed = response.headers.get("content-encoding", "identity").strip().lower()
-    if packed not in _ENCODINGS:
+    content_encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if content_encoding not in _ENCODINGS:
         raise Unreachable("the content at this address may only be compressed once, with gzip")
-    inflater = zlib.decompressobj(_GZIP_BITS) if "gzip" in packed else None
+    inflater = zlib.decompressobj(_GZIP_BITS) if "gzip" in content_encoding else None
     data = bytearray()
     try:
         async for piece in response.aiter_raw():

@@ -26,7 +26,7 @@ class MemorySearch:
         self,
         ctx: OperationContext,
         upstream: UpstreamMemory,
-        local: EmbeddedUpstream,
+        embedded_upstream: EmbeddedUpstream,
         edits: MemoryEdits,
         resources: OwnedResources,
         /,
@@ -35,7 +35,7 @@ class MemorySearch:
     ) -> None:
         self._ctx = ctx
         self._upstream = upstream
-        self._local = local
+        self._local = embedded_upstream
         self._edits = edits
         self._resources = resources
         self._counting = counting
@@ -43,19 +43,19 @@ class MemorySearch:
     async def search(self, owner: MemoryOwner, request: GatewaySearchRequest, /) -> SearchAnswer:
         """Return the best `top_k` of all scopes; a memory found in several scopes is listed once, under the first."""
         merged: dict[str, SearchResult] = {}
-        scopes = [self._in_scope(owner, request, scope) for scope in request.scopes]
+        scope_searches = [self._in_scope(owner, request, scope) for scope in request.scopes]
         # Concurrently, so that a slow upstream takes no longer than for one scope.
-        lists = await asyncio.gather(*scopes) if len(scopes) > 1 else [await scopes[0]]
+        lists = await asyncio.gather(*scope_searches) if len(scope_searches) > 1 else [await scope_searches[0]]
         for scope_results in lists:
             for result in scope_results:
                 merged.setdefault(result.id, result)
         results: Iterable[SearchResult] = merged.values()
         # Scores of a single list are already comparable.
         if sum(map(bool, lists)) > 1 and self._upstream is self._local:
-            common = await self._common_scores(owner, request, count=len(merged))
-            results = [_at_common_score(result, common) for result in results]
-        best = sorted(results, key=lambda result: (-result.score, result.id))
-        return SearchAnswer(results=tuple(best[: request.top_k]))
+            common_scores = await self._common_scores(owner, request, count=len(merged))
+            results = [_at_common_score(result, common_scores) for result in results]
+        ranked_results = sorted(results, key=lambda result: (-result.score, result.id))
+        return SearchAnswer(results=tuple(ranked_results[: request.top_k]))
 
     async def _common_scores(
         self, owner: MemoryOwner, request: GatewaySearchRequest, *, count: int
@@ -68,32 +68,32 @@ class MemorySearch:
         return {result.id: result.score for result in scored_results}
 
     async def _in_scope(self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope) -> list[SearchResult]:
-        where = await self._where(owner, request, scope)
-        if where is None:
+        search_where = await self._where(owner, request, scope)
+        if search_where is None:
             return []
         # The runtime here hides edited memories itself, so its results seldom have holes.
         if self._upstream is self._local:
-            results, is_all = await self._best_results(owner, request, scope, where, limit=request.top_k)
-            if is_all or len(results) >= request.top_k:
+            results, has_all = await self._best_results(owner, request, scope, search_where, limit=request.top_k)
+            if has_all or len(results) >= request.top_k:
                 return results
-        results, _ = await self._best_results(owner, request, scope, where, limit=request.top_k + EXTRA)
+        results, _ = await self._best_results(owner, request, scope, search_where, limit=request.top_k + EXTRA)
         return results
 
     async def _best_results(
-        self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope, where: SearchWhere, *, limit: int
+        self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope, search_where: SearchWhere, *, limit: int
     ) -> tuple[list[SearchResult], bool]:
         """Return what is shown of the best `limit` memories, and whether there are no more than these."""
-        memories = list(await self._upstream.search(owner, request.query, where, limit=limit))
+        memories = list(await self._upstream.search(owner, request.query, search_where, limit=limit))
         has_edits = (await self._counting.of(owner.space)).edits > 0
         # The text of an override is in a separate session, which a search of one chat excludes.
         if has_edits and (scope == "current_chat" or self._upstream is not self._local):
-            edited = edit_tag(where.session) if where.session is not None else where.tag
-            texts = await self._local.search(owner, request.query, SearchWhere(tag=edited), limit=limit)
+            edit_filter = edit_tag(search_where.session) if search_where.session is not None else search_where.tag
+            texts = await self._local.search(owner, request.query, SearchWhere(tag=edit_filter), limit=limit)
             # Tags of sessions whose names differ only in case are equal.
-            memories += [one for one in texts if where.session in {None, one.metadata.get(EDIT_SESSION)}]
-        is_all = len(memories) < limit
+            memories += [one for one in texts if search_where.session in {None, one.metadata.get(EDIT_SESSION)}]
+        has_all = len(memories) < limit
         if has_edits and self._upstream is self._local:
-            memories += await self._edits.beneath(owner, request.query, where, limit=limit)
+            memories += await self._edits.beneath(owner, request.query, search_where, limit=limit)
         edits = await self._edits.of(owner, [_hit_target(item) for item in memories]) if has_edits else {}
         resources = await self._resources.extracted(owner, [_resource_of(item) for item in memories])
         results: dict[str, SearchResult] = {}
@@ -107,14 +107,14 @@ class MemorySearch:
             # An override is found by its own words and by those beneath it: it gets the better score.
             if result.id not in results or result.score > results[result.id].score:
                 results[result.id] = result
-        return list(results.values()), is_all
+        return list(results.values()), has_all
 
     async def _raw_beneath(self, owner: MemoryOwner, memory_id: str, memories: list[FoundMemory]) -> dict[str, Any]:
         """Return the upstream's answer for a memory with an override, if any."""
-        original = next((item for item in memories if item.id == memory_id), None)
-        if original is None and self._upstream is self._local:
-            original = await self._local.find_memory(owner, memory_id, score=0.0)
-        return original.raw if original is not None else {}
+        original_memory = next((item for item in memories if item.id == memory_id), None)
+        if original_memory is None and self._upstream is self._local:
+            original_memory = await self._local.find_memory(owner, memory_id, score=0.0)
+        return original_memory.raw if original_memory is not None else {}
 
     async def _where(self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope) -> SearchWhere | None:
         """Return what to search; None if there is nothing."""
@@ -135,10 +135,10 @@ class MemorySearch:
                 return SearchWhere()
 
 
-def _at_common_score(result: SearchResult, common: dict[str, float]) -> SearchResult:
+def _at_common_score(result: SearchResult, common_scores: dict[str, float]) -> SearchResult:
     """Return the result with its score in the common recall; behind all of that recall if it is not among its best."""
-    least = min(common.values(), default=0.0)
-    return result.model_copy(update={"score": common.get(result.id, min(result.score, least))})
+    lowest_score = min(common_scores.values(), default=0.0)
+    return result.model_copy(update={"score": common_scores.get(result.id, min(result.score, lowest_score))})
 
 
 def _hit_target(item: FoundMemory) -> str:
@@ -156,17 +156,17 @@ def _resource_of(item: FoundMemory) -> str:
 
 def _shown_hit(item: FoundMemory, edit: MemoryOverride | None) -> FoundMemory | None:
     """Return what search shows for a memory: itself, its override, or nothing."""
-    is_edit = EDIT_OF in item.metadata
+    is_override = EDIT_OF in item.metadata
     if edit is None:
         # The text of an override that was undone or replaced may not be removed yet.
-        return None if is_edit else item
+        return None if is_override else item
     match edit.kind:
         case EditKind.TOMBSTONE:
             return None
         case EditKind.OVERRIDE:
-            if is_edit and edit.told_by != item.id:
+            if is_override and edit.told_by != item.id:
                 return None
-            session = item.metadata.get(EDIT_SESSION) if is_edit else item.session
+            session = item.metadata.get(EDIT_SESSION) if is_override else item.session
             return replace(item, id=edit.memory_id, text=edit.text, session=str(session or edit.session_id))
 
 

@@ -57,8 +57,8 @@ class QuotaSettings:
 
     def most(self) -> dict[QuotaQuantity, int]:
         """Return the limits that are set."""
-        bounds = {QuotaQuantity.MESSAGES: self.messages, QuotaQuantity.RESOURCE_BYTES: self.resource_bytes}
-        return {of: most for of, most in bounds.items() if most is not None}
+        most_by_quantity = {QuotaQuantity.MESSAGES: self.messages, QuotaQuantity.RESOURCE_BYTES: self.resource_bytes}
+        return {quantity: most for quantity, most in most_by_quantity.items() if most is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +119,18 @@ class MemoryGateway:
 
     def of(self, user: GatewayUser, /) -> Self:
         """Return this gateway for a user whose key was just verified, so that it is not verified again."""
-        served = copy(self)
-        served.proven = user
-        return served
+        gateway = copy(self)
+        gateway.proven = user
+        return gateway
 
     async def health(self) -> wire.HealthAnswer:
         """Return whether the gateway and its upstream answer; needs no credentials."""
         is_healthy = await self._upstream.healthy()
-        waiting = await self._backlog.count() if self._backlog is not None else 0
+        waiting_count = await self._backlog.count() if self._backlog is not None else 0
         return wire.HealthAnswer(
-            status="ok" if is_healthy and not waiting else "degraded",
+            status="ok" if is_healthy and not waiting_count else "degraded",
             upstream="embedded" if self._backlog is None else "remote",
-            backlog=waiting,
+            backlog=waiting_count,
         )
 
     async def drain(self) -> wire.DrainAnswer:
@@ -175,34 +175,34 @@ class MemoryGateway:
             extraction=self._extraction,
             key=idempotency_key,
         )
-        room = self._quotas.room(owner, QuotaQuantity.MESSAGES)
-        await self._sessions.grow(owner, request.session_id, messages=len(parsed), room=room, key=idempotency_key)
+        check_room = self._quotas.room(owner, QuotaQuantity.MESSAGES)
+        await self._sessions.grow(owner, request.session_id, messages=len(parsed), room=check_room, key=idempotency_key)
         session, ctx = request.session_id, self._runtime.context
         parsed = [messages.mark_message(one, tags=tags, is_outside=request.external_content_used) for one in parsed]
         upstream_messages = [one.message for one in parsed]
-        before: list[list[tuple[str, MessageAttachment]]] = []
-        async with AsyncExitStack() as failed:
+        copies: list[list[tuple[str, MessageAttachment]]] = []
+        async with AsyncExitStack() as failures:
             # Counted before, so that no quota is exceeded; with a key, a repeat has the same count.
             if idempotency_key is None:
-                failed.push_async_callback(self._sessions.shrink, owner, session, messages=len(parsed))
+                failures.push_async_callback(self._sessions.shrink, owner, session, messages=len(parsed))
             if self._backlog is not None:
                 # Stored before, too: additions that wait for an upstream find their files there.
-                before = [await messages.keep_files(ctx, owner, session, one, UNKNOWN) for one in parsed]
-                upstream_messages = [messages.with_items(one, files) for one, files in zip(parsed, before, strict=True)]
+                copies = [await messages.keep_files(ctx, owner, session, one, UNKNOWN) for one in parsed]
+                upstream_messages = [messages.with_items(one, files) for one, files in zip(parsed, copies, strict=True)]
                 if idempotency_key is None:
-                    failed.push_async_callback(messages.drop_files, ctx, owner, [*chain.from_iterable(before)])
-            added = await (self._backlog or self._upstream).add(owner, session, upstream_messages)
+                    failures.push_async_callback(messages.drop_files, ctx, owner, [*chain.from_iterable(copies)])
+            outcome = await (self._backlog or self._upstream).add(owner, session, upstream_messages)
             # Added: the count and the files stay from here on.
-            failed.pop_all()
+            failures.pop_all()
         attachments: list[wire.AttachmentAnswer] = []
         for number, one in enumerate(parsed):
-            memory_id = added.ids[number] if number < len(added.ids) else UNKNOWN
-            attached = before[number] if before else await messages.keep_files(ctx, owner, session, one, memory_id)
+            memory_id = outcome.ids[number] if number < len(outcome.ids) else UNKNOWN
+            attached = copies[number] if copies else await messages.keep_files(ctx, owner, session, one, memory_id)
             attachments += [_attachment_answer(attachment_id, record) for attachment_id, record in attached]
         return wire.AddAnswer(
             session_id=request.session_id,
             message_count=len(parsed),
-            status="queued" if added.is_queued else "accumulated",
+            status="queued" if outcome.is_queued else "accumulated",
             attachments=tuple(attachments),
             future_claims=future_claims(claimed_times(request), now=ctx.clock.now()),
         )
@@ -215,13 +215,13 @@ class MemoryGateway:
         session = await self._sessions.find(owner, request.session_id)
         if session is None:
             return wire.FlushAnswer(session_id=request.session_id, status="no_extraction")
-        flush = await (self._backlog or self._upstream).flush(owner, request.session_id)
+        outcome = await (self._backlog or self._upstream).flush(owner, request.session_id)
         # Recorded afterwards, so that the next flush repeats one that an upstream could not do.
         await self._sessions.flushed(owner, request.session_id, through=session.messages)
-        is_new = flush.extracted if flush.extracted is not None else session.flushed < session.messages
+        is_fresh = outcome.extracted if outcome.extracted is not None else session.flushed < session.messages
         # Of several concurrent flushes, one may record the turns whose facts another extracted.
-        status = "extracted" if is_new or flush.memories else "no_extraction"
-        return wire.FlushAnswer(session_id=request.session_id, status=status, memories=flush.memories)
+        status = "extracted" if is_fresh or outcome.memories else "no_extraction"
+        return wire.FlushAnswer(session_id=request.session_id, status=status, memories=outcome.memories)
 
     async def search(self, request: wire.GatewaySearchRequest, /) -> wire.SearchAnswer:
         """Find memories in the requested scopes, edits applied, best first."""
@@ -317,13 +317,13 @@ class MemoryGateway:
         # Other transports write to the user's own space, which may not be among them.
         spaces = sorted({*user.spaces, user_id})
         access_keys = await AccessKeys(self._runtime.context).refs_of(spaces)
-        removed: dict[str, dict[str, int]] = {}
+        removals: dict[str, dict[str, int]] = {}
         for space in spaces:
-            erased = await self._runtime.erase(MemoryEraseRequest(scope=Scope(space=SpaceId(space)), whole_space=space))
-            if erased.changed:
-                removed[space] = erased.removed
+            result = await self._runtime.erase(MemoryEraseRequest(scope=Scope(space=SpaceId(space)), whole_space=space))
+            if result.changed:
+                removals[space] = result.removed
         await self.users.erase(user_id, *access_keys, *await self._marks(user))
-        report = ErasedUser(user_id=user_id, at=self._runtime.context.clock.now(), removed=removed)
+        report = ErasedUser(user_id=user_id, at=self._runtime.context.clock.now(), removed=removals)
         return sign_report(report, await self._signing_secret())
 
     async def _marks(self, user: GatewayUser) -> list[DocumentRef]:

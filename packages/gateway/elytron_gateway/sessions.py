@@ -17,9 +17,9 @@ _ADD = "gateway add"
 class OwnerSessions:
     """The sessions of every owner."""
 
-    def __init__(self, ctx: OperationContext, counting: SpaceCounting, /) -> None:
+    def __init__(self, ctx: OperationContext, space_counting: SpaceCounting, /) -> None:
         self._ctx = ctx
-        self._counting = counting
+        self._counting = space_counting
         self._repository = CollectionRepository(ctx, SESSIONS, GatewaySession)
 
     async def find(self, owner: MemoryOwner, session_id: str, /) -> GatewaySession | None:
@@ -42,14 +42,18 @@ class OwnerSessions:
         Raises what `room` raises if there is no room for them.
         """
         record = await record_of(self._ctx, owner.space)
-        tag = record.tag(_ADD, session_id, key) if key is not None else None
-        once = BatchKey(tag, strict_json.sha256_digest(_ADD.encode()), b"") if tag is not None else None
+        batch_tag = record.tag(_ADD, session_id, key) if key is not None else None
+        batch_key = (
+            BatchKey(batch_tag, strict_json.sha256_digest(_ADD.encode()), b"") if batch_tag is not None else None
+        )
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
-            grown = counts.model_copy(update={"messages": counts.messages + messages})
-            await room(grown)
+            grown_counts = counts.model_copy(update={"messages": counts.messages + messages})
+            await room(grown_counts)
             document = await self._read_session(owner, session_id) or await self._new(owner, session_id)
-            return PlannedChange(None, grown, (self._counted(document, document.value.messages + messages),), once)
+            return PlannedChange(
+                None, grown_counts, (self._counted(document, document.value.messages + messages),), batch_key
+            )
 
         await self._counting.change(owner.space, plan)
 
@@ -61,10 +65,18 @@ class OwnerSessions:
             document = await self._read_session(owner, session_id)
             if document is None:
                 return PlannedChange(None, counts)
-            remaining = max(document.value.messages - messages, 0) if messages is not None else 0
-            fewer = counts.model_copy(update={"messages": counts.messages - document.value.messages + remaining})
+            remaining_messages = max(document.value.messages - messages, 0) if messages is not None else 0
+            reduced_counts = counts.model_copy(
+                update={"messages": counts.messages - document.value.messages + remaining_messages}
+            )
             return PlannedChange(
-                None, fewer, (self._counted(document, remaining) if remaining else self._repository.remove(document),)
+                None,
+                reduced_counts,
+                (
+                    self._counted(document, remaining_messages)
+                    if remaining_messages
+                    else self._repository.remove(document),
+                ),
             )
 
         await self._counting.change(owner.space, plan)
@@ -76,14 +88,18 @@ class OwnerSessions:
             document = await self._read_session(owner, session_id)
             if document is None or document.value.flushed >= through:
                 return PlannedChange(None, counts)
-            noted = document.value.model_copy(update={"flushed": through, "updated_at": self._ctx.clock.now()})
-            return PlannedChange(None, counts, (self._repository.put(document.key, noted, expects=document.revision),))
+            flushed_session = document.value.model_copy(
+                update={"flushed": through, "updated_at": self._ctx.clock.now()}
+            )
+            return PlannedChange(
+                None, counts, (self._repository.put(document.key, flushed_session, expects=document.revision),)
+            )
 
         await self._counting.change(owner.space, plan)
 
     def _counted(self, document: CollectionDocument[GatewaySession], messages: int) -> PutChange:
-        counted = document.value.model_copy(update={"messages": messages, "updated_at": self._ctx.clock.now()})
-        return self._repository.put(document.key, counted, expects=document.revision)
+        counted_session = document.value.model_copy(update={"messages": messages, "updated_at": self._ctx.clock.now()})
+        return self._repository.put(document.key, counted_session, expects=document.revision)
 
     async def _new(self, owner: MemoryOwner, session_id: str) -> CollectionDocument[GatewaySession]:
         now = self._ctx.clock.now()

@@ -72,18 +72,20 @@ class GatewayUsers:
         """
         require_user_id(user_id)
         await self.upgrade()
-        place = await self._place(user_id)
-        stored = await self._users.get(SPACE, place)
-        if stored is not None and stored.value.revoked_at is None:
-            return stored.value, await self._repeated(stored.value)
+        user_place = await self._place(user_id)
+        user_document = await self._users.get(SPACE, user_place)
+        if user_document is not None and user_document.value.revoked_at is None:
+            return user_document.value, await self._repeated(user_document.value)
         key, fields = await self._new_key(user_id)
         # A returning user keeps the spaces, and the new key leaves former ones ended.
         user = (
             GatewayUser.model_validate({"user_id": user_id, "created_at": self._ctx.clock.now(), **fields})
-            if stored is None
-            else stored.value.model_copy(update=fields)
+            if user_document is None
+            else user_document.value.model_copy(update=fields)
         )
-        user_change = self._users.put(place, user, expects=stored.revision if stored is not None else 0)
+        user_change = self._users.put(
+            user_place, user, expects=user_document.revision if user_document is not None else 0
+        )
         await commit_changes(self._ctx, SPACE, user_change, *await self._key_changes(None, user))
         return user, key
 
@@ -99,10 +101,12 @@ class GatewayUsers:
         await self.upgrade()
         name = await self._keys.get(SPACE, await self._tag(user_key if user_key.isascii() else ""))
         # An unknown key takes the same path, without a user, so that the timing reveals nothing.
-        stored = await self._users.get(SPACE, await self._place(name.value.user_id if name is not None else _NOBODY))
-        if name is None or stored is None or stored.value.revoked_at is not None:
+        user_document = await self._users.get(
+            SPACE, await self._place(name.value.user_id if name is not None else _NOBODY)
+        )
+        if name is None or user_document is None or user_document.value.revoked_at is not None:
             raise Unauthorized
-        return stored.value
+        return user_document.value
 
     async def rotate(self, user_id: str, /) -> str:
         """Return a new key of the user, whose memory stays; the old one ends. Raises NotFound."""
@@ -132,14 +136,14 @@ class GatewayUsers:
 
     async def all(self) -> AsyncIterator[GatewayUser]:
         """Yield every user."""
-        async for stored in self._users.all(SPACE):
-            yield stored.value
+        async for user_document in self._users.all(SPACE):
+            yield user_document.value
 
     async def erase(self, user_id: str, /, *refs: DocumentRef) -> None:
         """Erase the user's record and the documents at `refs`; the spaces were erased before. Raises NotFound."""
-        stored = await self._stored(user_id)
-        keys = [DocumentRef(KEYS, tag) for tag in await self._key_tags(stored.value)]
-        erased_refs = (DocumentRef(USERS, stored.key), *keys, *refs)
+        user_document = await self._stored(user_id)
+        keys = [DocumentRef(KEYS, tag) for tag in await self._key_tags(user_document.value)]
+        erased_refs = (DocumentRef(USERS, user_document.key), *keys, *refs)
         await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=erased_refs))
 
     async def count_computable(self) -> int:
@@ -162,36 +166,44 @@ class GatewayUsers:
             accounts_logger.warning("user keys can still be computed from this store: %s", error.key)
 
     async def _erase_salts(self) -> None:
-        marker = DocumentRef(KEYS, _UPGRADE)
-        (unfinished,) = await self._ctx.store.get(SPACE, (marker,))
-        is_readable, puts = self._ctx.credential_key.is_store_readable, list[PutChange]()
-        async for stored in self._users.all(SPACE):
-            if stored.value.salt and (is_readable or not stored.value.key_tag):
-                puts += await self._upgraded(stored)
-        for start in range(0, len(puts), _UPGRADED_AT_ONCE):
-            batch = puts[start : start + _UPGRADED_AT_ONCE]
-            if unfinished is None and is_readable:
+        upgrade_ref = DocumentRef(KEYS, _UPGRADE)
+        (unfinished_upgrade,) = await self._ctx.store.get(SPACE, (upgrade_ref,))
+        is_readable, user_puts = self._ctx.credential_key.is_store_readable, list[PutChange]()
+        async for user_document in self._users.all(SPACE):
+            if user_document.value.salt and (is_readable or not user_document.value.key_tag):
+                user_puts += await self._upgraded(user_document)
+        for start in range(0, len(user_puts), _UPGRADED_AT_ONCE):
+            batch = user_puts[start : start + _UPGRADED_AT_ONCE]
+            if unfinished_upgrade is None and is_readable:
                 batch.append(self._keys.put(_UPGRADE, KeyName(user_id=_NOBODY), expects=0))
             await commit_changes(self._ctx, SPACE, *batch, takes_back=True)
-            (unfinished,) = await self._ctx.store.get(SPACE, (marker,))
-        if unfinished is not None:
+            (unfinished_upgrade,) = await self._ctx.store.get(SPACE, (upgrade_ref,))
+        if unfinished_upgrade is not None:
             # An erasure also removes every byte of what was replaced before it, here the former salts.
-            await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=(marker,)))
+            await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=(upgrade_ref,)))
 
-    async def _upgraded(self, stored: CollectionDocument[GatewayUser]) -> list[PutChange]:
+    async def _upgraded(self, user_document: CollectionDocument[GatewayUser]) -> list[PutChange]:
         """Return the change that leaves a user with the key's tag, but no salt from which this store derives it."""
-        user = stored.value
-        own = bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
+        user = user_document.value
+        store_secret = bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
         update: Mapping[str, object] = {} if user.revoked_at is None else _NO_KEY
-        for secret in dict.fromkeys((await self._derivation_key() or own, own)) if user.revoked_at is None else ():
+        for secret in (
+            dict.fromkeys((await self._derivation_key() or store_secret, store_secret))
+            if user.revoked_at is None
+            else ()
+        ):
             tag = await self._tag(derived_user_key(secret, user))
             if tag == user.key_tag or (not user.key_tag and await self._keys.get(SPACE, tag) is not None):
-                is_computable = secret == own and self._ctx.credential_key.is_store_readable
+                is_computable = secret == store_secret and self._ctx.credential_key.is_store_readable
                 update = {"key_tag": tag} | ({"is_computable": True, "salt": ""} if is_computable else {})
                 break
-        upgraded = user.model_copy(update=update)
+        upgraded_user = user.model_copy(update=update)
         # A key under a secret that is unknown here is unchanged: nothing in this store makes it.
-        return [self._users.put(stored.key, upgraded, expects=stored.revision)] if upgraded != user else []
+        return (
+            [self._users.put(user_document.key, upgraded_user, expects=user_document.revision)]
+            if upgraded_user != user
+            else []
+        )
 
     async def _change(self, user_id: str, update: Update) -> GatewayUser:
         async def change(user: GatewayUser) -> GatewayUser:
@@ -200,10 +212,10 @@ class GatewayUsers:
         return await self.change(user_id, change)
 
     async def _stored(self, user_id: str) -> CollectionDocument[GatewayUser]:
-        stored = await self._users.get(SPACE, await self._place(user_id))
-        if stored is None:
+        user_document = await self._users.get(SPACE, await self._place(user_id))
+        if user_document is None:
             raise NotFound(what="user", name=user_id)
-        return stored
+        return user_document
 
     @retry_lost_races
     async def change(self, user_id: str, change: Change, /) -> GatewayUser:
@@ -211,24 +223,35 @@ class GatewayUsers:
 
         Raises NotFound.
         """
-        stored = await self._stored(user_id)
-        user = await change(stored.value)
-        if user == stored.value:
+        user_document = await self._stored(user_id)
+        user = await change(user_document.value)
+        if user == user_document.value:
             return user
-        user_change = self._users.put(stored.key, user, expects=stored.revision)
-        keys = await self._key_changes(stored.value, user)
+        user_change = self._users.put(user_document.key, user, expects=user_document.revision)
+        keys = await self._key_changes(user_document.value, user)
         # Ending a key must be possible even in a full store.
         await commit_changes(self._ctx, SPACE, user_change, *keys, takes_back=bool(keys))
         return user
 
-    async def _key_changes(self, before: GatewayUser | None, after: GatewayUser) -> list[PutChange | DeleteChange]:
+    async def _key_changes(
+        self, previous_user: GatewayUser | None, changed_user: GatewayUser
+    ) -> list[PutChange | DeleteChange]:
         """Return the changes that store a user's new key and remove the old one."""
-        if before is not None and (before.key_tag, before.salt) == (after.key_tag, after.salt):
+        if previous_user is not None and (previous_user.key_tag, previous_user.salt) == (
+            changed_user.key_tag,
+            changed_user.salt,
+        ):
             return []
-        ended = [await self._keys.get(SPACE, tag) for tag in await self._key_tags(before)] if before is not None else []
-        changes: list[PutChange | DeleteChange] = [self._keys.remove(stored) for stored in ended if stored is not None]
-        if after.key_tag:
-            changes.append(self._keys.put(after.key_tag, KeyName(user_id=after.user_id), expects=0))
+        ended_keys = (
+            [await self._keys.get(SPACE, tag) for tag in await self._key_tags(previous_user)]
+            if previous_user is not None
+            else []
+        )
+        changes: list[PutChange | DeleteChange] = [
+            self._keys.remove(stored) for stored in ended_keys if stored is not None
+        ]
+        if changed_user.key_tag:
+            changes.append(self._keys.put(changed_user.key_tag, KeyName(user_id=changed_user.user_id), expects=0))
         return changes
 
     async def _key_tags(self, user: GatewayUser) -> list[str]:
@@ -333,14 +356,14 @@ def sign_report(report: ErasedUser, secret: bytes | None, /) -> SignedReport:
     )
 
 
-def is_genuine(signed: SignedReport, public_key: str, /) -> bool:
-    """Return whether the signature of `signed` is by the holder of `public_key`."""
+def is_genuine(signed_report: SignedReport, public_key: str, /) -> bool:
+    """Return whether the signature of `signed_report` is by the holder of `public_key`."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
-        key.verify(bytes.fromhex(signed.signature), canonical_bytes(signed.report))
+        key.verify(bytes.fromhex(signed_report.signature), canonical_bytes(signed_report.report))
     except (InvalidSignature, ValueError):
         return False
     return True

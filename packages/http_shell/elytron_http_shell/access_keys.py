@@ -48,20 +48,20 @@ def access_surfaces(keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, .
     async def end_quota(request: Request) -> Value:
         return await keys.set_quota(AccessQuotaRequest(id=request.path_params["id"]))
 
-    one, operator = f"{KEYS_PATH}/{{id}}", SurfaceAccess.OPERATOR
-    once = "The key, shown only once."
+    key_path, operator = f"{KEYS_PATH}/{{id}}", SurfaceAccess.OPERATOR
+    once_note = "The key, shown only once."
     routes = (
         Route("POST", KEYS_PATH, add, "add_access", "Create an access key.", AccessAddRequest, AccessKeyIssued,
-              operator, outcome=once),
+              operator, outcome=once_note),
         Route("GET", KEYS_PATH, list_keys, "list_access", "List the access keys.", None, AccessKeyList, operator,
               query=("limit", "cursor"), outcome="A page of access keys."),
-        Route("POST", f"{one}/rotate", rotate, "rotate_access", "Rotate the secret of an access key.", None,
-              AccessKeyIssued, operator, outcome=once),
-        Route("PUT", f"{one}/quota", set_quota, "set_access_quota", "Set the quota of an access key.", KeyQuota,
+        Route("POST", f"{key_path}/rotate", rotate, "rotate_access", "Rotate the secret of an access key.", None,
+              AccessKeyIssued, operator, outcome=once_note),
+        Route("PUT", f"{key_path}/quota", set_quota, "set_access_quota", "Set the quota of an access key.", KeyQuota,
               AccessKeyReport, operator),
-        Route("DELETE", f"{one}/quota", end_quota, "end_access_quota", "Remove the quota of an access key.", None,
+        Route("DELETE", f"{key_path}/quota", end_quota, "end_access_quota", "Remove the quota of an access key.", None,
               AccessKeyReport, operator),
-        Route("DELETE", one, revoke, "revoke_access", "Revoke an access key.", None, AccessKeyReport, operator),
+        Route("DELETE", key_path, revoke, "revoke_access", "Revoke an access key.", None, AccessKeyReport, operator),
     )  # fmt: skip
     return build_surfaces(routes, request_app, group="access keys")
 

@@ -95,8 +95,8 @@ class SurfaceEndpoint:
         if self._metadata is not None:
             scope["state"]["resource_metadata"] = self._metadata(scope)
         if self._transport is not None and not self._admission.transports.is_on(self._transport):
-            refused = TransportOff(transport=self._transport)
-            await turn_away(reject_error(refused, request_id=request_id_of(scope)), scope, receive, send)
+            transport_refusal = TransportOff(transport=self._transport)
+            await turn_away(reject_error(transport_refusal, request_id=request_id_of(scope)), scope, receive, send)
             return
         match self.access:
             case SurfaceAccess.PUBLIC:
@@ -132,13 +132,13 @@ class SurfaceEndpoint:
         """Answer; a reason to end soon ends an answer in many parts, and no part follows it."""
         watch: asyncio.Task[None] | None = None
         is_sized = False
-        loop = asyncio.get_running_loop()
+        event_loop = asyncio.get_running_loop()
 
         async def ended() -> None:
             if await guard.ended() is not None:
                 # A stream that asks the guard itself sends no more events, reports why it ends, and is cut only if
                 # stuck.
-                deadline.reschedule(loop.time() + (limits.FRAME_SEND_S if guard.is_taken else 0))
+                deadline.reschedule(event_loop.time() + (limits.FRAME_SEND_S if guard.is_taken else 0))
 
         async def answer(message: Message) -> None:
             nonlocal watch, is_sized
@@ -148,7 +148,7 @@ class SurfaceEndpoint:
             if watch is None and message.get("more_body"):
                 watch = asyncio.ensure_future(ended())
             elif watch is not None and not guard.is_taken and await guard.ends() is not None:
-                deadline.reschedule(loop.time())
+                deadline.reschedule(event_loop.time())
                 await asyncio.Event().wait()
             await send(message)
 
@@ -201,8 +201,8 @@ class SurfaceEndpoint:
             principal = await self._admission.authenticate(credential)
         except Unauthorized:
             # A request without a credential is not a guess.
-            if credential is not None and (refused := self._too_many(scope)):
-                raise refused from None
+            if credential is not None and (rate_refusal := self._too_many(scope)):
+                raise rate_refusal from None
             raise
         if self.access is SurfaceAccess.OPERATOR and principal.kind not in OPERATORS:
             raise PermissionRefused("this requires an operator's key")
@@ -226,8 +226,10 @@ class SurfaceEndpoint:
     def _require_known(self, query: QueryParams) -> None:
         """Raise InvalidInput for an unknown parameter, which would otherwise be silently ignored."""
         if self._query is not None and not query.keys() <= {*self._query}:
-            there = f"use {', '.join(self._query)}" if self._query else "this path accepts no query parameters"
-            raise InvalidInput(field="query", problem=f"has an unknown parameter: {there}")
+            accepted_parameters = (
+                f"use {', '.join(self._query)}" if self._query else "this path accepts no query parameters"
+            )
+            raise InvalidInput(field="query", problem=f"has an unknown parameter: {accepted_parameters}")
 
 
 REQUEST_ID = "X-Request-ID"
@@ -263,8 +265,8 @@ class HostGuard:
         async def answer(message: Message) -> None:
             if message["type"] in _STARTS:
                 # An application's own values of these headers are replaced, so that none is sent twice.
-                others = _other_headers(message.get("headers", ()))
-                message["headers"] = [*others, (_REQUEST_ID, request_id.encode()), *_STANDING]
+                other_headers = _other_headers(message.get("headers", ()))
+                message["headers"] = [*other_headers, (_REQUEST_ID, request_id.encode()), *_STANDING]
             await send(message)
 
         refusal = self._refusal(scope, headers, request_id)
@@ -278,22 +280,24 @@ class HostGuard:
             reason = f"the headers have more than {limits.HTTP_HEADER_BYTES} bytes"
             return RejectedAnswer(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
         if not _AUDIT_ID.fullmatch(headers.get(AUDIT_ID, "-")):
-            refused = InvalidInput(field=AUDIT_ID, problem=f"needs 1 to {limits.NAME_CHARS} printable ASCII characters")
-            return reject_error(refused, request_id=request_id)
+            request_refusal = InvalidInput(
+                field=AUDIT_ID, problem=f"needs 1 to {limits.NAME_CHARS} printable ASCII characters"
+            )
+            return reject_error(request_refusal, request_id=request_id)
         if AUDIT_ID in headers:
             scope["state"]["audit_id"] = headers[AUDIT_ID]
         if _is_told_twice(headers):
-            refused = PermissionRefused("duplicate `Host` or `Origin` headers are ambiguous: send one of each")
-            return reject_error(refused, request_id=request_id)
+            request_refusal = PermissionRefused("duplicate `Host` or `Origin` headers are ambiguous: send one of each")
+            return reject_error(request_refusal, request_id=request_id)
         if self._is_development and not is_own_page(scope, headers):
-            refused = PermissionRefused(
+            request_refusal = PermissionRefused(
                 "development mode requires no key, so pages from other origins are refused:"
                 " open the page at the server's own scheme, host and port"
             )
-            return reject_error(refused, request_id=request_id)
+            return reject_error(request_refusal, request_id=request_id)
         if not self._is_ours(headers):
-            refused = PermissionRefused("this host or origin is not allowed: add it with --allow-host")
-            return reject_error(refused, request_id=request_id)
+            request_refusal = PermissionRefused("this host or origin is not allowed: add it with --allow-host")
+            return reject_error(request_refusal, request_id=request_id)
         return None
 
     def _is_ours(self, headers: Headers) -> bool:
@@ -333,15 +337,15 @@ class DirectRouter:
         self._app = app
         self._routes: dict[tuple[str, str], StarletteRoute] = {}
         # The router would choose an earlier route that matches the same path: one of the same path, or one of these.
-        patterns: list[BaseRoute] = []
-        for each in routes:
-            if isinstance(each, StarletteRoute) and each.methods and not each.param_convertors:
-                is_matched = partial(_takes_path, path=each.path)
-                for method in each.methods:
-                    if not any(is_matched(earlier, method) for earlier in patterns):
-                        self._routes.setdefault((method, each.path), each)
-            elif not isinstance(each, WebSocketRoute):
-                patterns.append(each)
+        pattern_routes: list[BaseRoute] = []
+        for route in routes:
+            if isinstance(route, StarletteRoute) and route.methods and not route.param_convertors:
+                takes_path = partial(_takes_path, path=route.path)
+                for method in route.methods:
+                    if not any(takes_path(earlier_route, method) for earlier_route in pattern_routes):
+                        self._routes.setdefault((method, route.path), route)
+            elif not isinstance(route, WebSocketRoute):
+                pattern_routes.append(route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = None
@@ -492,12 +496,12 @@ class WatchedApplication:
             for surface in watching_surfaces(admission, metrics, access=SurfaceAccess.MEMBER)
             if surface.route.path in WATCHED
         }
-        guard = _host_guard(admission, hosts)
+        host_guard = _host_guard(admission, hosts)
         routes = [surface_route(surface, admission) for surface in surfaces.values()]
         self._app = app
-        self._own = Starlette(routes=routes, middleware=[guard], exception_handlers=HANDLERS)
+        self._own = Starlette(routes=routes, middleware=[host_guard], exception_handlers=HANDLERS)
         self._paths = surfaces.keys()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_own = scope["type"] == "http" and scope["path"] in self._paths
-        await (self._own if is_own else self._app)(scope, receive, send)
+        is_watching_path = scope["type"] == "http" and scope["path"] in self._paths
+        await (self._own if is_watching_path else self._app)(scope, receive, send)

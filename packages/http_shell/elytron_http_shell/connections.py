@@ -91,16 +91,16 @@ class ConnectionTable:
 
     def add(self, transport: asyncio.Transport, address: str | None, /) -> PeerConnection:
         """Return the new connection from `address`, for which an older one may be closed."""
-        place = None if self._is_trusted(address) else place_of(address)
-        connection = PeerConnection(self, transport, place)
+        source_network = None if self._is_trusted(address) else place_of(address)
+        connection = PeerConnection(self, transport, source_network)
         self._open[connection] = None
-        siblings = self._unadmitted.setdefault(place, {})
+        siblings = self._unadmitted.setdefault(source_network, {})
         siblings[connection] = None
-        if place is not None and len(siblings) > self.bounds.each:
+        if source_network is not None and len(siblings) > self.bounds.each:
             self._close_oldest(siblings, "from one address without a credential", self.bounds.each)
         elif len(self._open) > self._most:
-            unadmitted = {each: None for each in self._open if not each.is_admitted}
-            self._close_oldest(unadmitted, "for this process's file descriptors", self._most)
+            unadmitted_connections = {each: None for each in self._open if not each.is_admitted}
+            self._close_oldest(unadmitted_connections, "for this process's file descriptors", self._most)
         return connection
 
     def remove(self, connection: PeerConnection, /) -> None:
@@ -136,29 +136,32 @@ class ConnectionTable:
 
         The newest may be a caller whose credential has not been read yet, so it is closed only if there is no other.
         """
-        *older, newest = connections
-        oldest = next((each for each in older if not each.is_answering), older[0] if older else newest)
+        *older_connections, newest_connection = connections
+        connection_to_close = next(
+            (each for each in older_connections if not each.is_answering),
+            older_connections[0] if older_connections else newest_connection,
+        )
         logger.warning("connection limit reached %s (%d): closing the oldest", what, most)
-        self.remove(oldest)
-        oldest.transport.abort()
+        self.remove(connection_to_close)
+        connection_to_close.transport.abort()
 
     def _is_trusted(self, address: str | None) -> bool:
         """Return whether the address is that of a trusted proxy, whose connections belong to many peers."""
         try:
-            number = ipaddress.ip_address(address or "")
+            ip_address = ipaddress.ip_address(address or "")
         except ValueError:
             return False
-        return any(number in network for network in self._trusted)
+        return any(ip_address in network for network in self._trusted)
 
 
 def _descriptor_room() -> int:
     """Return how many connections this process has descriptors for."""
     if resource is None:
         return MAX_CONNECTIONS
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft_limit == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
-    return max(1, min(MAX_CONNECTIONS, soft - max(_SPARE_DESCRIPTORS, soft // 4)))
+    return max(1, min(MAX_CONNECTIONS, soft_limit - max(_SPARE_DESCRIPTORS, soft_limit // 4)))
 
 
 def http_protocol(table: ConnectionTable, /) -> type[HttpToolsProtocol]:
@@ -178,11 +181,11 @@ def http_protocol(table: ConnectionTable, /) -> type[HttpToolsProtocol]:
         def connection_lost(self, exc: Exception | None) -> None:
             table.remove(self.connection)
             # uvicorn knows only the latest request, but a stream may be open before pipelined ones.
-            for cycle in (self.answering, *(cycle for cycle, _ in self.pipeline)):
-                if cycle is not None and not cycle.response_complete:
+            for request_cycle in (self.answering, *(request_cycle for request_cycle, _ in self.pipeline)):
+                if request_cycle is not None and not request_cycle.response_complete:
                     logger.debug("connection lost in an answer", exc_info=exc)
-                    cycle.disconnected = True
-                    cycle.message_event.set()
+                    request_cycle.disconnected = True
+                    request_cycle.message_event.set()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:

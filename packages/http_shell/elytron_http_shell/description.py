@@ -52,11 +52,12 @@ def watching_surfaces(
     async def figures(_request: Request) -> Response:
         return await metrics.render_all()
 
-    public, healthy = SurfaceAccess.PUBLIC, "Healthy."
+    public_access, health_description = SurfaceAccess.PUBLIC, "Healthy."
     routes = (
-        Route("GET", "/livez", _live_page, "live", "Check that the process is running.", access=public,
-              outcome=healthy),
-        Route("GET", "/readyz", ready, "ready", "Check whether the store answers.", access=public, outcome=healthy),
+        Route("GET", "/livez", _live_page, "live", "Check that the process is running.", access=public_access,
+              outcome=health_description),
+        Route("GET", "/readyz", ready, "ready", "Check whether the store answers.", access=public_access,
+              outcome=health_description),
         Route("GET", "/metrics", figures, "metrics", "Return metrics in the Prometheus format.", None, "text/plain",
               SurfaceAccess.OPERATOR, outcome="The metrics."),
         Route("GET", "/v1/operations", _operations_page, "operations", "List the operations.", access=access,
@@ -71,16 +72,16 @@ def describing_surfaces(surfaces: Sequence[Surface], /, *, access: SurfaceAccess
     @cache
     def body(make: Callable[[Iterable[Surface]], dict[str, Any]]) -> bytes:
         # Built on first use, because it takes longer than everything else at the start of a server.
-        return json.dumps(make([*surfaces, *own]), separators=(",", ":"), ensure_ascii=False).encode()
+        return json.dumps(make([*surfaces, *page_surfaces]), separators=(",", ":"), ensure_ascii=False).encode()
 
     async def show_document(make: Callable[[Iterable[Surface]], dict[str, Any]], request: Request) -> Response:
         return cached_response(request.headers, await asyncio.to_thread(body, make), media_type="application/json")
 
-    public, etag, document = SurfaceAccess.PUBLIC, ("If-None-Match",), "The document."
+    public_access, etag, document = SurfaceAccess.PUBLIC, ("If-None-Match",), "The document."
     routes = (
         *(Route("GET", path, _static_page(name, media_type), name.replace(".", "_"),
-                "Serve the page for browsing operations.", None, media_type.partition(";")[0], public, headers=etag,
-                outcome="The page.")
+                "Serve the page for browsing operations.", None, media_type.partition(";")[0], public_access,
+                headers=etag, outcome="The page.")
           for path, (name, media_type) in _PAGES.items()),
         Route("GET", "/openapi.json", partial(show_document, client_document), "openapi",
               "Return the OpenAPI document for client generators.",
@@ -88,11 +89,11 @@ def describing_surfaces(surfaces: Sequence[Surface], /, *, access: SurfaceAccess
         Route("GET", "/openapi/all.json", partial(show_document, openapi_document), "openapi_all",
               "Return the OpenAPI document of every path.",
               access=access, headers=etag, outcome=document),
-        Route("GET", "/", _home_page, "home", "Redirect to the operations page.", access=public, status=307,
+        Route("GET", "/", _home_page, "home", "Redirect to the operations page.", access=public_access, status=307,
               outcome="Redirects to the page."),
     )  # fmt: skip
-    own = build_surfaces(routes, request_app, group="pages")
-    return own
+    page_surfaces = build_surfaces(routes, request_app, group="pages")
+    return page_surfaces
 
 
 async def _home_page(_request: Request) -> Response:
@@ -112,7 +113,7 @@ def _read_asset(name: str) -> bytes:
 
 
 async def _operations_page(_request: Request) -> Response:
-    listed = [
+    operation_items = [
         {
             "name": operation.name,
             "path": path_of(operation),
@@ -122,7 +123,7 @@ async def _operations_page(_request: Request) -> Response:
         }
         for operation in WIRE_OPERATIONS
     ]
-    return JSONResponse({"operations": listed})
+    return JSONResponse({"operations": operation_items})
 
 
 async def _live_page(_request: Request) -> Response:

@@ -130,11 +130,11 @@ async def subscribed_reports(
     follower = streams.journals.follow(admission.space_of(principal, payload_scope(payload, space=principal.space)))
     await follower.begin(None)
     # A space without any writes has a report too.
-    is_due = follower.sequence > after or after == 0
+    is_report_due = follower.sequence > after or after == 0
     while True:
-        if is_due:
+        if is_report_due:
             # The position first, then the report: it may know more than it claims to cover, never less.
-            covered = follower.sequence
+            covered_sequence = follower.sequence
             answer = await admission.call(
                 principal,
                 origin=CallOrigin(CallTransport.WSS),
@@ -145,9 +145,9 @@ async def subscribed_reports(
             match answer:
                 case AcceptedAnswer(report=report) | DuplicatedAnswer(report=report):
                     if _says_something(report):
-                        yield ReportedState(covered, envelope.encode_value(report))
+                        yield ReportedState(covered_sequence, envelope.encode_value(report))
                     payload = _next_request(payload, report)
-                    is_due = isinstance(report, MemoryReplayReport) and report.has_more
+                    is_report_due = isinstance(report, MemoryReplayReport) and report.has_more
                 case RejectedAnswer():
                     yield answer
                     return
@@ -155,7 +155,7 @@ async def subscribed_reports(
                     return
             continue
         events = await follower.next()
-        is_due = isinstance(events, EventGap) or any(event.action not in QUIET for event in events)
+        is_report_due = isinstance(events, EventGap) or any(event.action not in QUIET for event in events)
 
 
 async def follower_entries(
@@ -241,13 +241,13 @@ class EventStream:
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         request = Request(scope)
-        after = _begin_after(request)
+        start_position = _begin_after(request)
         space = self._streams.admission.space_of(principal_of(scope), query_scope(request.query_params))
         with self._streams.place(principal_of(scope)):
             # Started before anything is answered: a client that sees the stream open misses nothing from then on.
             follower = self._streams.journals.follow(space)
-            items = follower_entries(follower, await follower.begin(after))
-            place = after or follower.place
+            items = follower_entries(follower, await follower.begin(start_position))
+            position = start_position or follower.place
             guard = take_guard(scope)
             guard.space = space
             bounds = self._streams.bounds
@@ -255,8 +255,8 @@ class EventStream:
                 guard, items, receive, silence_s=bounds.heartbeat_s, recheck_s=bounds.recheck_s
             )
             try:
-                opening = b"retry: %d\nid: %b\n\n" % (EVENTS_RETRY_MS, place.encode())
-                await self._send(send, opening, begins=True)
+                opening_frame = b"retry: %d\nid: %b\n\n" % (EVENTS_RETRY_MS, position.encode())
+                await self._send(send, opening_frame, begins=True)
                 async with aclosing(guarded_entries):
                     async for item in guarded_entries:
                         await self._send(send, _event_line(item, request_id=request_id_of(scope)))
@@ -286,8 +286,8 @@ def _event_line(item: JournalEvent | EventGap | ElytronError | None, *, request_
             return b"id: %b\nevent: entry\ndata: %b\n\n" % (item.id.encode(), envelope.encode_value(item))
         case EventGap():
             # After a gap, a returning reader continues after it.
-            behind = 0 if item.reason is GapReason.ERASED else item.last
-            return b"id: %d\nevent: gap\ndata: %b\n\n" % (behind, envelope.encode_value(item))
+            last_sequence = 0 if item.reason is GapReason.ERASED else item.last
+            return b"id: %d\nevent: gap\ndata: %b\n\n" % (last_sequence, envelope.encode_value(item))
         case _:
             assert_never(item)
 

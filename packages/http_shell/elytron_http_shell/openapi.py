@@ -140,8 +140,8 @@ def openapi_document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -
     paths: Json = {}
     for route in routes:
         paths.setdefault(_IN_PATH.sub(r"{\1}", route.path), {})[route.method.lower()] = _described_route(route, refs)
-    requests = [ref for (_, mode), ref in refs.items() if mode == "validation"]
-    reports = [ref for (_, mode), ref in refs.items() if mode == "serialization"]
+    requests = [schema_ref for (_, mode), schema_ref in refs.items() if mode == "validation"]
+    reports = [schema_ref for (_, mode), schema_ref in refs.items() if mode == "serialization"]
     return {
         "openapi": "3.1.0",
         "info": {
@@ -201,11 +201,13 @@ def _described_route(route: Route[Any], refs: Refs) -> Json:
 
 
 def _route_parameters(route: Route[Any]) -> list[Json]:
-    in_path = [{"name": name, "in": "path", "required": True, "schema": _ID} for name in _IN_PATH.findall(route.path)]
-    in_query = [{"name": name, "in": "query", "schema": _ID} for name in route.query]
-    own = [name for name in route.headers if name not in _EVERYWHERE]
-    in_header = [{"$ref": f"#/components/parameters/{_header_reference(name)}"} for name in own]
-    return [*in_path, *in_query, *in_header]
+    path_parameters = [
+        {"name": name, "in": "path", "required": True, "schema": _ID} for name in _IN_PATH.findall(route.path)
+    ]
+    query_parameters = [{"name": name, "in": "query", "schema": _ID} for name in route.query]
+    route_headers = [name for name in route.headers if name not in _EVERYWHERE]
+    header_parameters = [{"$ref": f"#/components/parameters/{_header_reference(name)}"} for name in route_headers]
+    return [*path_parameters, *query_parameters, *header_parameters]
 
 
 def _header_reference(header: str) -> str:

@@ -78,8 +78,8 @@ def _operation_route(
 
 def headers_of(operation: AnyOperation, /) -> tuple[str, ...]:
     """Return the headers that `operation` uses."""
-    keyed = () if operation.repeat is RepeatGuard.HARMLESS else (IDEMPOTENCY_KEY,)
-    return (AUDIT_ID, *keyed, *((IF_MATCH,) if operation.request in CHANGES else ()))
+    key_headers = () if operation.repeat is RepeatGuard.HARMLESS else (IDEMPOTENCY_KEY,)
+    return (AUDIT_ID, *key_headers, *((IF_MATCH,) if operation.request in CHANGES else ()))
 
 
 def is_repeatable(operation: AnyOperation, /) -> bool:
@@ -153,9 +153,11 @@ class _OperationCalls:
         body = strict_json.parse_json(await self._body(scope, receive), limit=self._body_bytes)
         if not isinstance(body, dict):
             raise InvalidInput(field="body", problem="is not a JSON object")
-        own = self._own_scope(scope)
-        form = asked_of(operation, cast("Json", body), space=own.space if own is not None else None)
-        answer = await self._answer(scope, form.operation, json.dumps(form.request).encode())
+        own_scope = self._own_scope(scope)
+        typed_request = asked_of(
+            operation, cast("Json", body), space=own_scope.space if own_scope is not None else None
+        )
+        answer = await self._answer(scope, typed_request.operation, json.dumps(typed_request.request).encode())
         await give_answer(answer, scope, receive, send)
 
     async def answer_named(self, call: NamedCall, scope: Scope, receive: Receive, send: Send) -> None:
@@ -186,21 +188,21 @@ class _OperationCalls:
 
     def seed_route(self, name: str) -> Route[AsgiApp]:
         """Return the route to which the protocol's first hosts post an operation."""
-        is_formed = name in _FORMS
-        route = _operation_route(by_name(name), self.formed if is_formed else self.typed, f"/memory/{name}")
+        has_seed_form = name in _FORMS
+        route = _operation_route(by_name(name), self.formed if has_seed_form else self.typed, f"/memory/{name}")
         # With a chat, each caller exports its own; files of the machine are for operators, which the policy checks.
-        access = SurfaceAccess.MEMBER if is_formed else route.access
+        access = SurfaceAccess.MEMBER if has_seed_form else route.access
         return replace(route, name=f"memory_{name}", access=access)
 
     def named_route(self, call: NamedCall) -> Route[AsgiApp]:
         """Return the route of a call by its address."""
         operation = by_name(call.operation)
-        is_read = call.method == "GET" and operation.request in READS
+        is_read_call = call.method == "GET" and operation.request in READS
         return Route(
             call.method, call.path, partial(self.answer_named, call), f"named_{call.operation}", operation.summary,
             operation.request.model_fields[call.wraps].annotation if call.wraps is not None else None,
             operation.report, access_of(operation),
-            headers=(AUDIT_ID, IF_NONE_MATCH) if is_read else headers_of(operation), query=("space",),
+            headers=(AUDIT_ID, IF_NONE_MATCH) if is_read_call else headers_of(operation), query=("space",),
             is_repeatable=is_repeatable(operation),
         )  # fmt: skip
 

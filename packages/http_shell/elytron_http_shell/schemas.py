@@ -56,17 +56,23 @@ def brief_schemas(
     request_names = _reached_schemas(schemas, bodies)
     if not is_whole:
         schemas = {name: _nowhere_null(schema) for name, schema in schemas.items()}
-    brief = {name: _brief_schema(schema, is_asked=name in request_names) for name, schema in schemas.items()}
+    brief_by_name = {name: _brief_schema(schema, is_asked=name in request_names) for name, schema in schemas.items()}
     if not is_whole:
-        brief = {name: _drop_bounds(schema) for name, schema in brief.items()}
+        brief_by_name = {name: _drop_bounds(schema) for name, schema in brief_by_name.items()}
     for name in _schema_references(bodies):
         if is_whole and (text := schemas[name].get("description")) is not None:
-            brief[name]["description"] = _first_sentence(text)
-    objects = {name for name in request_names if "properties" in brief[name] or "oneOf" in brief[name]}
+            brief_by_name[name]["description"] = _first_sentence(text)
+    objects = {name for name in request_names if "properties" in brief_by_name[name] or "oneOf" in brief_by_name[name]}
     public_names = {*objects, *_schema_references(bodies), *_schema_references([*reports])}
-    uses = Counter(_schema_references([*brief.values()]))
-    inner = {name: schema for name, schema in brief.items() if name not in public_names and uses[name] == 1}
-    whole_schemas = {name: _inline_references(schema, inner) for name, schema in brief.items() if name not in inner}
+    use_counts = Counter(_schema_references([*brief_by_name.values()]))
+    inlined_schemas = {
+        name: schema for name, schema in brief_by_name.items() if name not in public_names and use_counts[name] == 1
+    }
+    whole_schemas = {
+        name: _inline_references(schema, inlined_schemas)
+        for name, schema in brief_by_name.items()
+        if name not in inlined_schemas
+    }
     return {_NAME: _NAME_SCHEMA, **whole_schemas} if is_whole else whole_schemas
 
 
@@ -75,8 +81,12 @@ def _drop_bounds(value: Any) -> Any:
         case {"$ref": str(ref)} if ref == f"{REF}{_NAME}":
             return {"type": "string"}
         case dict():
-            whole = cast("Json", value)
-            return {name: _drop_bounds(part) for name, part in whole.items() if name not in _BOUNDS or _is_field(part)}
+            schema_object = cast("Json", value)
+            return {
+                name: _drop_bounds(part)
+                for name, part in schema_object.items()
+                if name not in _BOUNDS or _is_field(part)
+            }
         case list():
             return [_drop_bounds(part) for part in cast("list[Any]", value)]
         case _:
@@ -88,26 +98,26 @@ def _is_field(part: object) -> bool:
     return isinstance(part, dict)
 
 
-def _inline_references(value: Any, inner: Mapping[str, Json]) -> Any:
+def _inline_references(value: Any, inlined_schemas: Mapping[str, Json]) -> Any:
     match value:
-        case {"$ref": str(ref)} if (schema := inner.get(ref.removeprefix(REF))) is not None:
-            return _inline_references(schema, inner)
+        case {"$ref": str(ref)} if (schema := inlined_schemas.get(ref.removeprefix(REF))) is not None:
+            return _inline_references(schema, inlined_schemas)
         case dict():
-            return {name: _inline_references(part, inner) for name, part in cast("Json", value).items()}
+            return {name: _inline_references(part, inlined_schemas) for name, part in cast("Json", value).items()}
         case list():
-            return [_inline_references(part, inner) for part in cast("list[Any]", value)]
+            return [_inline_references(part, inlined_schemas) for part in cast("list[Any]", value)]
         case _:
             return value
 
 
 def _reached_schemas(schemas: Mapping[str, Json], start: object) -> set[str]:
     names: set[str] = set()
-    ahead = [*_schema_references(start)]
-    while ahead:
-        name = ahead.pop()
+    pending_names = [*_schema_references(start)]
+    while pending_names:
+        name = pending_names.pop()
         if name not in names:
             names.add(name)
-            ahead += _schema_references(schemas[name])
+            pending_names += _schema_references(schemas[name])
     return names
 
 
@@ -120,27 +130,29 @@ def _schema_references(value: object) -> Iterator[str]:
             for ref in cast("dict[str, str]", cast("Json", value)["mapping"]).values():
                 yield ref.removeprefix(REF)
         case dict():
-            for inner in cast("Json", value).values():
-                yield from _schema_references(inner)
+            for nested_value in cast("Json", value).values():
+                yield from _schema_references(nested_value)
         case list() | tuple():
-            for inner in cast("list[object]", value):
-                yield from _schema_references(inner)
+            for nested_value in cast("list[object]", value):
+                yield from _schema_references(nested_value)
         case _:
             return
 
 
 def _brief_schema(schema: Json, *, is_asked: bool, may_be_null: bool = False) -> Json:
-    brief: Json = {}
+    short_schema: Json = {}
     for name, value in (schema if is_asked or may_be_null else _without_null(schema)).items():
         if name == _WITH_NULL:
             continue
         is_bound = name in _BOUNDS or (name == "additionalProperties" and value is False)
         if name not in _WORDS and (is_asked or not is_bound):
-            brief |= _schema_part(name, value, is_asked=is_asked, with_null=_WITH_NULL in schema)
-    if not is_asked and (present := _present_fields(schema)):
-        brief["required"] = present
-    is_name = _NAME_SCHEMA.items() <= brief.items() and brief.keys() - _NAME_SCHEMA.keys() <= {"x-default"}
-    return {"$ref": f"{REF}{_NAME}"} if is_name else brief
+            short_schema |= _schema_part(name, value, is_asked=is_asked, with_null=_WITH_NULL in schema)
+    if not is_asked and (present_fields := _present_fields(schema)):
+        short_schema["required"] = present_fields
+    is_name_schema = _NAME_SCHEMA.items() <= short_schema.items() and short_schema.keys() - _NAME_SCHEMA.keys() <= {
+        "x-default"
+    }
+    return {"$ref": f"{REF}{_NAME}"} if is_name_schema else short_schema
 
 
 def _present_fields(report: Json) -> list[str]:
@@ -148,8 +160,8 @@ def _present_fields(report: Json) -> list[str]:
     fields: dict[str, Json] = report.get("properties", {})
     if _WITH_NULL in report:
         return [*fields]
-    required = report.get("required", ())
-    return [name for name, field in fields.items() if name in required or field.get("default") is not None]
+    required_names = report.get("required", ())
+    return [name for name, field in fields.items() if name in required_names or field.get("default") is not None]
 
 
 def _nowhere_null(value: Any) -> Any:
@@ -164,31 +176,31 @@ def _nowhere_null(value: Any) -> Any:
 
 def _without_null(schema: Json) -> Json:
     """Return a schema of the same values except null."""
-    forms = [form for form in schema.get("anyOf", ()) if form.get("type") != "null"]
-    rest = {name: value for name, value in schema.items() if name != "anyOf"}
-    match forms:
+    non_null_forms = [form for form in schema.get("anyOf", ()) if form.get("type") != "null"]
+    other_keywords = {name: value for name, value in schema.items() if name != "anyOf"}
+    match non_null_forms:
         case []:
             return schema
         case [form]:
-            return _without_null(form | rest)
+            return _without_null(form | other_keywords)
         case _:
-            return rest | {"anyOf": forms}
+            return other_keywords | {"anyOf": non_null_forms}
 
 
 def _schema_part(name: str, value: Any, *, is_asked: bool, with_null: bool = False) -> Json:
     match name:
         case "default":
-            is_told = is_asked and isinstance(value, str | int | float) and bool(value)
-            return {"x-default": value} if is_told else {}
+            is_described_default = is_asked and isinstance(value, str | int | float) and bool(value)
+            return {"x-default": value} if is_described_default else {}
         case "anyOf" | "oneOf" | "allOf" | "prefixItems":
             return {name: [_brief_schema(form, is_asked=is_asked) for form in value]}
         case "properties":
             fields = cast("dict[str, Json]", value)
-            brief = partial(_brief_schema, is_asked=is_asked, may_be_null=with_null)
-            return {name: {field: brief(inner) for field, inner in fields.items()}}
+            brief_part = partial(_brief_schema, is_asked=is_asked, may_be_null=with_null)
+            return {name: {field: brief_part(field_schema) for field, field_schema in fields.items()}}
         case "patternProperties":
-            (inner,) = value.values()
-            return {"additionalProperties": _brief_schema(inner, is_asked=is_asked)}
+            (field_schema,) = value.values()
+            return {"additionalProperties": _brief_schema(field_schema, is_asked=is_asked)}
         case "items" | "additionalProperties" if isinstance(value, dict):
             return {name: _brief_schema(cast("Json", value), is_asked=is_asked)}
         case "pattern":

@@ -99,27 +99,29 @@ _UNACKED = slice(24, 28)
 """Offset of a listening socket's queue length in `struct tcp_info`."""
 
 
-def waiting_connections(listening: socket.socket, /) -> int:
+def waiting_connections(listening_socket: socket.socket, /) -> int:
     """Return how many connections wait to be accepted; 0 if the system does not report it."""
     option = getattr(socket, "TCP_INFO", None)
     if option is None or sys.platform != "linux":
         return 0
     try:
-        return int.from_bytes(listening.getsockopt(socket.IPPROTO_TCP, option, _UNACKED.stop)[_UNACKED], sys.byteorder)
+        return int.from_bytes(
+            listening_socket.getsockopt(socket.IPPROTO_TCP, option, _UNACKED.stop)[_UNACKED], sys.byteorder
+        )
     except OSError:
         return 0
 
 
-async def take_up(listening: socket.socket, places: FairPlaces, /) -> None:
+async def take_up(listening_socket: socket.socket, places: FairPlaces, /) -> None:
     """Delay calls while many connections wait to be accepted, as long as the server runs."""
-    loop = asyncio.get_running_loop()
-    while listening.fileno() >= 0:
+    event_loop = asyncio.get_running_loop()
+    while listening_socket.fileno() >= 0:
         await asyncio.sleep(BACKLOG_LOOK_S)
-        if waiting_connections(listening) <= BACKLOG_HELD:
+        if waiting_connections(listening_socket) <= BACKLOG_HELD:
             continue
         with places.hold_calls():
-            until = loop.time() + BACKLOG_HOLD_S
-            while waiting_connections(listening) and loop.time() < until:  # noqa: ASYNC110 - each turn of the loop takes one up
+            hold_until = event_loop.time() + BACKLOG_HOLD_S
+            while waiting_connections(listening_socket) and event_loop.time() < hold_until:  # noqa: ASYNC110 - each turn of the loop takes one up
                 await asyncio.sleep(0)
 
 
@@ -163,7 +165,7 @@ class StartedServer:
 
 async def serve_http(
     memory: MemoryRuntime,
-    serving: ServingSettings,
+    serving_settings: ServingSettings,
     /,
     *,
     started: Callable[[StartedServer], None],
@@ -181,29 +183,35 @@ async def serve_http(
     """
     keys = AccessKeys(memory.context)
     kinds = await keys.open_kinds()
-    _require_safe(serving, has_keys=bool(kinds))
-    is_first = serving.operator_key and not serving.development and PrincipalKind.OPERATOR not in kinds
-    operator_key = await _first_key(keys) if is_first else None
+    _require_safe(serving_settings, has_keys=bool(kinds))
+    needs_first_key = (
+        serving_settings.operator_key and not serving_settings.development and PrincipalKind.OPERATOR not in kinds
+    )
+    operator_key = await _first_key(keys) if needs_first_key else None
     admission = CallerAdmission(
         OperationDispatcher(memory),
-        authenticator=DevelopmentCallers() if serving.development else AnyAuthenticator(keys, *authenticators),
+        authenticator=DevelopmentCallers() if serving_settings.development else AnyAuthenticator(keys, *authenticators),
         keys=keys,
-        shedding=FairPlaces(serving.bounds),
-        attempts=WrongAttempts(memory.context.clock, most=serving.bounds.wrong_credentials_per_minute),
+        shedding=FairPlaces(serving_settings.bounds),
+        attempts=WrongAttempts(memory.context.clock, most=serving_settings.bounds.wrong_credentials_per_minute),
     )
-    spans = _span_exporter() if serving.spans else None
+    spans = _span_exporter() if serving_settings.spans else None
     app = create_app(
         admission,
-        hosts=_allowed_hosts(serving),
-        body_bytes=serving.body_bytes,
+        hosts=_allowed_hosts(serving_settings),
+        body_bytes=serving_settings.body_bytes,
         further=further,
         spans=spans,
-        is_described_to_all=serving.is_described_to_all,
+        is_described_to_all=serving_settings.is_described_to_all,
         figures=figures,
     )
-    mode = "development: every caller on this machine is its operator" if serving.development else "access keys"
+    mode = (
+        "development: every caller on this machine is its operator" if serving_settings.development else "access keys"
+    )
     try:
-        await serve_app(app, admission, serving, started=started, mode=mode, operator_key=operator_key, signals=signals)
+        await serve_app(
+            app, admission, serving_settings, started=started, mode=mode, operator_key=operator_key, signals=signals
+        )
     finally:
         if spans is not None:
             await asyncio.to_thread(spans.close)
@@ -212,7 +220,7 @@ async def serve_http(
 async def serve_watched(
     app: Any,
     admission: CallerAdmission,
-    serving: ServingSettings,
+    serving_settings: ServingSettings,
     /,
     *,
     started: Callable[[StartedServer], None],
@@ -224,14 +232,14 @@ async def serve_watched(
         from elytron_http_shell.application import WatchedApplication
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
-    watched = WatchedApplication(app, admission, hosts=_allowed_hosts(serving), figures=figures)
-    await serve_app(watched, admission, serving, started=started, mode=mode)
+    watched_app = WatchedApplication(app, admission, hosts=_allowed_hosts(serving_settings), figures=figures)
+    await serve_app(watched_app, admission, serving_settings, started=started, mode=mode)
 
 
 async def serve_app(
     app: Any,
     admission: CallerAdmission,
-    serving: ServingSettings,
+    serving_settings: ServingSettings,
     /,
     *,
     started: Callable[[StartedServer], None],
@@ -243,20 +251,24 @@ async def serve_app(
 
     `mode` says who may call. Raises InvalidInput for an unavailable address, MissingExtra.
     """
-    with given_socket(serving) as listening:
-        address = listening_address(listening)
+    with given_socket(serving_settings) as listening_socket:
+        address = listening_address(listening_socket)
 
         def told(end: Callable[[], None]) -> None:
             started(StartedServer(address=address, mode=mode, end=end, operator_key=operator_key))
 
-        trusted = sorted(networks_of(serving.trusted_proxies, field="trusted_proxies"))
-        server = server_of(app, admission, told, signals=signals, trusted=trusted, connections=serving.connections)
+        trusted_networks = sorted(networks_of(serving_settings.trusted_proxies, field="trusted_proxies"))
+        server = server_of(
+            app, admission, told, signals=signals, trusted=trusted_networks, connections=serving_settings.connections
+        )
         # An earlier interrupt is handled here: during its start, a server would report it as its own failure.
         await asyncio.sleep(0)
-        places = admission.shedding
-        taking_up = asyncio.create_task(take_up(listening, places)) if isinstance(places, FairPlaces) else None
+        call_slots = admission.shedding
+        taking_up = (
+            asyncio.create_task(take_up(listening_socket, call_slots)) if isinstance(call_slots, FairPlaces) else None
+        )
         try:
-            await server.serve(sockets=[listening])
+            await server.serve(sockets=[listening_socket])
         finally:
             if taking_up is not None:
                 taking_up.cancel()
@@ -266,7 +278,7 @@ async def serve_app(
 @asynccontextmanager
 async def served_http(
     memory: MemoryRuntime,
-    serving: ServingSettings,
+    serving_settings: ServingSettings,
     /,
     *,
     further: "Iterable[Family]" = (),
@@ -277,12 +289,12 @@ async def served_http(
 
     Raises what `serve_http` raises; errors of the server meanwhile are raised at the end.
     """
-    started: asyncio.Future[StartedServer] = asyncio.get_running_loop().create_future()
-    server = asyncio.create_task(
+    started_future: asyncio.Future[StartedServer] = asyncio.get_running_loop().create_future()
+    server_task = asyncio.create_task(
         serve_http(
             memory,
-            serving,
-            started=started.set_result,
+            serving_settings,
+            started=started_future.set_result,
             further=further,
             authenticators=authenticators,
             figures=figures,
@@ -290,13 +302,13 @@ async def served_http(
         )
     )
     try:
-        await asyncio.wait([started, server], return_when=asyncio.FIRST_COMPLETED)
-        if started.done():
-            yield started.result()
+        await asyncio.wait([started_future, server_task], return_when=asyncio.FIRST_COMPLETED)
+        if started_future.done():
+            yield started_future.result()
     finally:
         # A caller that leaves before it listens waits for that too: a starting server is not torn down.
-        started.add_done_callback(lambda future: future.result().end())
-        await server
+        started_future.add_done_callback(lambda future: future.result().end())
+        await server_task
 
 
 def is_loopback(host: str, /) -> bool:
@@ -307,12 +319,12 @@ def is_loopback(host: str, /) -> bool:
         return False
 
 
-def _require_safe(serving: ServingSettings, *, has_keys: bool) -> None:
-    if is_loopback(serving.host):
+def _require_safe(serving_settings: ServingSettings, *, has_keys: bool) -> None:
+    if is_loopback(serving_settings.host):
         return
-    if serving.development:
+    if serving_settings.development:
         raise PermissionRefused("development mode requires no credentials, so it can listen only on this machine")
-    if not has_keys and not serving.operator_key:
+    if not has_keys and not serving_settings.operator_key:
         raise PermissionRefused(
             "callers from other machines need credentials, and there is no access key yet:"
             " create one with `elytron access add --kind operator --label <name>`"
@@ -323,18 +335,18 @@ async def _first_key(keys: AccessKeys) -> str:
     return (await keys.add(AccessAddRequest(kind=PrincipalKind.OPERATOR, label="first operator"))).key
 
 
-def _allowed_hosts(serving: ServingSettings) -> frozenset[str]:
-    host = serving.host.lower()
-    own = {f"[{host}]"} if ":" in host else {host}
-    return LOOPBACK | own | frozenset(name.lower() for name in serving.names)
+def _allowed_hosts(serving_settings: ServingSettings) -> frozenset[str]:
+    host = serving_settings.host.lower()
+    own_hosts = {f"[{host}]"} if ":" in host else {host}
+    return LOOPBACK | own_hosts | frozenset(name.lower() for name in serving_settings.names)
 
 
-def given_socket(serving: ServingSettings, /) -> AbstractContextManager[socket.socket]:
+def given_socket(serving_settings: ServingSettings, /) -> AbstractContextManager[socket.socket]:
     """Yield the socket given to this process, or a new one. Raises InvalidInput for an invalid one."""
-    if serving.descriptor is None:
-        return bound_socket(serving.host, serving.port)
+    if serving_settings.descriptor is None:
+        return bound_socket(serving_settings.host, serving_settings.port)
     try:
-        return socket.socket(fileno=serving.descriptor)
+        return socket.socket(fileno=serving_settings.descriptor)
     except OSError as error:
         raise InvalidInput(field="--listen-fd", problem="is not a socket") from error
 
@@ -344,21 +356,21 @@ def bound_socket(host: str, port: int, /) -> Generator[socket.socket]:
     """Yield the socket, bound before anything is announced. Raises InvalidInput for an unavailable address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Declared as TCP: asyncio disables Nagle's algorithm only on such sockets; otherwise answers wait 40 ms.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    with listening:
+    listening_socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    with listening_socket:
         # A port whose last connections are still closing can be bound at once.
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((host, port))
+            listening_socket.bind((host, port))
         except OSError as error:
             problem = f"cannot be bound: {error.strerror}; choose others, or port 0 for any free port"
             raise InvalidInput(field="host and port", problem=problem) from error
-        yield listening
+        yield listening_socket
 
 
-def listening_address(listening: socket.socket, /) -> str:
+def listening_address(listening_socket: socket.socket, /) -> str:
     """Return the address at which a bound socket is reached."""
-    host, port, *_ = listening.getsockname()
+    host, port, *_ = listening_socket.getsockname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
@@ -393,17 +405,17 @@ def server_of(
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            for listening in sockets or ():
-                listening.listen(BACKLOG_CONNECTIONS)
+            for listening_socket in sockets or ():
+                listening_socket.listen(BACKLOG_CONNECTIONS)
             admission.end = self._end
             listens(self._end)
 
         async def main_loop(self) -> None:
             # uvicorn itself checks for its end ten times a second; the event ends it at once.
-            looks = asyncio.gather(super().main_loop(), table.watch())
+            loop_tasks = asyncio.gather(super().main_loop(), table.watch())
             await admission.closing.wait()
-            looks.cancel()
-            await asyncio.gather(looks, return_exceptions=True)
+            loop_tasks.cancel()
+            await asyncio.gather(loop_tasks, return_exceptions=True)
 
         @contextmanager
         def capture_signals(self) -> Generator[None]:
@@ -411,10 +423,10 @@ def server_of(
                 yield
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            until = time.monotonic() + limits.SHUTDOWN_S
-            await _streams_left(admission, self, until)
+            shutdown_deadline = time.monotonic() + limits.SHUTDOWN_S
+            await _streams_left(admission, self, shutdown_deadline)
             # The rest of the same timeout, so that both waits together stay within it.
-            self.config.timeout_graceful_shutdown = max(1, math.ceil(until - time.monotonic()))
+            self.config.timeout_graceful_shutdown = max(1, math.ceil(shutdown_deadline - time.monotonic()))
             await super().shutdown(sockets)
 
         def _end(self) -> None:
@@ -428,23 +440,23 @@ def server_of(
 @contextmanager
 def _signals_end(signals: Iterable[signal.Signals], end: Callable[[], None]) -> Generator[None]:
     """Make `signals` call `end` during the block, and restore the former handlers afterwards."""
-    loop = asyncio.get_running_loop()
+    event_loop = asyncio.get_running_loop()
 
     def ends(_number: int, _frame: object) -> None:
-        loop.call_soon_threadsafe(end)
+        event_loop.call_soon_threadsafe(end)
 
     numbers = signals if threading.current_thread() is threading.main_thread() else ()
-    before = {number: signal.signal(number, ends) for number in numbers}
+    previous_handlers = {signal_number: signal.signal(signal_number, ends) for signal_number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signal_number, handler in previous_handlers.items():
+            signal.signal(signal_number, handler)
 
 
-async def _streams_left(admission: CallerAdmission, server: Any, until: float) -> None:
+async def _streams_left(admission: CallerAdmission, server: Any, deadline: float) -> None:
     """Wait for streams, which report why they end; uvicorn would cut them off with its own code."""
-    while admission.streams and not server.force_exit and time.monotonic() < until:  # noqa: ASYNC110 - three ends
+    while admission.streams and not server.force_exit and time.monotonic() < deadline:  # noqa: ASYNC110 - three ends
         await asyncio.sleep(_LOOK_S)
 
 

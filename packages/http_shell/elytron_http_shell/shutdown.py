@@ -29,10 +29,10 @@ def shutdown_surfaces(admission: CallerAdmission, /) -> tuple[Surface, ...]:
 
     async def end_server(request: Request) -> Response:
         _require_local(request)
-        shutdown = await read_value(request, ShutdownRequest, limit=SHUTDOWN_BODY_BYTES)
+        shutdown_request = await read_value(request, ShutdownRequest, limit=SHUTDOWN_BODY_BYTES)
         if admission.end is None:
             raise Unsupported("this memory is served by another program: stop that program")
-        answer = value_response(ShutdownReport(pid=os.getpid(), reason=shutdown.reason))
+        answer = value_response(ShutdownReport(pid=os.getpid(), reason=shutdown_request.reason))
         # The server shuts down after its answer, so that the caller receives it.
         answer.background = BackgroundTask(admission.end)
         return answer
@@ -48,9 +48,9 @@ def _require_local(request: Request) -> None:
     """Raise PermissionRefused for a caller from another machine, or behind a proxy."""
     address = request.client.host if request.client is not None else ""
     try:
-        is_here = ipaddress.ip_address(address).is_loopback
+        is_this_machine = ipaddress.ip_address(address).is_loopback
     except ValueError:
-        is_here = False
+        is_this_machine = False
     # Behind a proxy every caller seems to be on this machine.
-    if not is_here or any(name in request.headers for name in _FORWARDED):
+    if not is_this_machine or any(name in request.headers for name in _FORWARDED):
         raise PermissionRefused("a server can be shut down only from its own machine, not through a proxy")

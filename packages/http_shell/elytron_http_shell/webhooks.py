@@ -72,16 +72,16 @@ def webhook_surfaces(admission: CallerAdmission, keys: AccessKeys, /, *, body_by
         require_json(request.headers)
         try:
             require_recent(request.headers, clock=clock)
-            principal, secrets = await keys.signer(request.headers.get(KEY, ""))
+            principal, webhook_secrets = await keys.signer(request.headers.get(KEY, ""))
             body = await read_body(request.scope, request.receive, limit=body_bytes)
-            message_id = verify_webhook(request.headers, body, secrets=secrets, clock=clock)
+            message_id = verify_webhook(request.headers, body, secrets=webhook_secrets, clock=clock)
         except Unauthorized:
             raise Unauthorized(_WAY_OUT) from None
         request.state.principal = principal
         await keys.note_use(principal.id)
-        write = await envelope.read_aside(len(body), partial(envelope.decode_request, _WRITE, body))
-        assert isinstance(write, MemoryWriteRequest)
-        if (write.write.kind in _REPORTS) is not is_report:
+        transcript_write = await envelope.read_aside(len(body), partial(envelope.decode_request, _WRITE, body))
+        assert isinstance(transcript_write, MemoryWriteRequest)
+        if (transcript_write.write.kind in _REPORTS) is not is_report:
             accepted_kinds = "turns of a transcript" if is_report else "candidates: facts, procedures or the like"
             raise InvalidInput(
                 field="write.kind", problem=f"does not match this webhook, which accepts {accepted_kinds}"
@@ -91,7 +91,7 @@ def webhook_surfaces(admission: CallerAdmission, keys: AccessKeys, /, *, body_by
             origin=CallOrigin(CallTransport.HTTP, source=CallSource(kind=SourceKind.HOST), kind=AuthKind.SIGNATURE),
             operation=_WRITE.name,
             request_id=request_id_of(request.scope),
-            payload=write,
+            payload=transcript_write,
             headers=CallHeaders(idempotency_key=message_id, audit_id=request.headers.get(AUDIT_ID)),
         )
         return _webhook_response(answer)
@@ -115,11 +115,15 @@ def _webhook_response(answer: Response) -> HttpResponse:
 
 def verify_webhook(headers: Headers, body: bytes, /, *, secrets: Iterable[str], clock: Clock) -> str:
     """Return the message's id. Raises Unauthorized for a wrong signature, or a wrong time."""
-    message_id, stamp = require_recent(headers, clock=clock)
+    message_id, timestamp_text = require_recent(headers, clock=clock)
     # There may be several, while a secret is changed.
     signatures = headers.get(SIGNATURE, "").split(" ")[: limits.TAGS]
-    expected = [webhook_signature(body, message_id=message_id, timestamp=stamp, secret=secret) for secret in secrets]
-    if not any(hmac.compare_digest(signature.encode(), one.encode()) for signature in expected for one in signatures):
+    expected_signatures = [
+        webhook_signature(body, message_id=message_id, timestamp=timestamp_text, secret=secret) for secret in secrets
+    ]
+    if not any(
+        hmac.compare_digest(signature.encode(), one.encode()) for signature in expected_signatures for one in signatures
+    ):
         raise Unauthorized
     return message_id
 
@@ -127,15 +131,15 @@ def verify_webhook(headers: Headers, body: bytes, /, *, secrets: Iterable[str], 
 def require_recent(headers: Headers, /, *, clock: Clock) -> tuple[str, int]:
     """Return a delivery's id and time. Raises Unauthorized if one is missing, or the time is off."""
     # Checked before the body too, so that a stale delivery is not read. The signature covers the time.
-    message_id, stamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
-    if not message_id or not stamp.isascii() or not stamp.isdecimal() or len(stamp) > 12:
+    message_id, timestamp_text = headers.get(ID, ""), headers.get(TIMESTAMP, "")
+    if not message_id or not timestamp_text.isascii() or not timestamp_text.isdecimal() or len(timestamp_text) > 12:
         raise Unauthorized
-    if abs(clock.now() - int(stamp) * 1000) > WEBHOOK_WINDOW_MS:
+    if abs(clock.now() - int(timestamp_text) * 1000) > WEBHOOK_WINDOW_MS:
         raise Unauthorized
-    return message_id, int(stamp)
+    return message_id, int(timestamp_text)
 
 
 def webhook_signature(body: bytes, /, *, message_id: str, timestamp: int, secret: str) -> str:
     """Return the value of `Webhook-Signature` for `body` under a key's webhook secret, in hex digits."""
-    signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
-    return _VERSION + base64.b64encode(hmac.digest(bytes.fromhex(secret), signed, hashlib.sha256)).decode()
+    signed_bytes = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
+    return _VERSION + base64.b64encode(hmac.digest(bytes.fromhex(secret), signed_bytes, hashlib.sha256)).decode()

@@ -103,8 +103,8 @@ class SocketConnection:
         self._subscriptions: dict[str, asyncio.Task[None]] = {}
         # A locked space ends its subscriptions, not the socket, so this guard is for no space.
         runtime = streams.admission.dispatcher.runtime
-        own = own_scope(self._principal.space, runtime.scope)
-        self._own_space = own.space if own is not None else None
+        own_space_scope = own_scope(self._principal.space, runtime.scope)
+        self._own_space = own_space_scope.space if own_space_scope is not None else None
         self._guard = take_guard(socket.scope).within(None)
         self._revoked = asyncio.Event()
         self._out = _FrameOutbox(waiting=streams.bounds.waiting, waiting_bytes=streams.bounds.waiting_bytes)
@@ -113,11 +113,11 @@ class SocketConnection:
         """Serve the socket until its client leaves, its credential expires, or the server ends."""
         await self._socket.accept()
         await self._say(LifecycleEvent(phase=SubscriptionPhase.OPENED, principal=self._principal.id))
-        writing = asyncio.create_task(self._write())
-        ends = [asyncio.create_task(self._read()), writing, asyncio.create_task(self._watch())]
-        finished, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        code = _close_code(next(iter(finished)))
-        for task in (ends[0], ends[2], *self._subscriptions.values()):
+        write_task = asyncio.create_task(self._write())
+        connection_tasks = [asyncio.create_task(self._read()), write_task, asyncio.create_task(self._watch())]
+        finished_tasks, _ = await asyncio.wait(connection_tasks, return_when=asyncio.FIRST_COMPLETED)
+        code = _close_code(next(iter(finished_tasks)))
+        for task in (connection_tasks[0], connection_tasks[2], *self._subscriptions.values()):
             task.cancel()
         # No further command of a caller whose key has ended is run.
         if code is CloseCode.UNAUTHORIZED:
@@ -130,7 +130,7 @@ class SocketConnection:
         await asyncio.gather(*self._commands, return_exceptions=True)
         await self._say(LifecycleEvent(phase=SubscriptionPhase.CLOSING))
         await self._out.end()
-        await asyncio.gather(*ends, *self._subscriptions.values(), return_exceptions=True)
+        await asyncio.gather(*connection_tasks, *self._subscriptions.values(), return_exceptions=True)
         if code is not None:
             await self._close(code)
 
@@ -143,16 +143,16 @@ class SocketConnection:
 
     async def _watch(self) -> CloseCode:
         """Wait for, and return, the reason why the server ends the connection."""
-        ends = {
+        end_waiters = {
             asyncio.create_task(self._guard.ended(recheck_s=self._bounds.recheck_s)),
             asyncio.create_task(self._revoked.wait()),
         }
         try:
-            finished, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            finished_waiters, _ = await asyncio.wait(end_waiters, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in ends:
+            for task in end_waiters:
                 task.cancel()
-        match next(iter(finished)).result():
+        match next(iter(finished_waiters)).result():
             case None:
                 return CloseCode.GOING_AWAY
             case True | Unauthorized():
@@ -201,16 +201,16 @@ class SocketConnection:
 
     def _begin(self, frame: InFrame) -> asyncio.Task[None]:
         """Return the work that `frame` requests. Raises Unsupported."""
-        work: Coroutine[Any, Any, None]
+        frame_work: Coroutine[Any, Any, None]
         if frame.type.startswith(COMMAND):
-            work = self._command(frame, frame.type.removeprefix(COMMAND))
+            frame_work = self._command(frame, frame.type.removeprefix(COMMAND))
         elif frame.type.startswith(SUBSCRIBE):
-            work = self._subscribe(frame, frame.type.removeprefix(SUBSCRIBE))
+            frame_work = self._subscribe(frame, frame.type.removeprefix(SUBSCRIBE))
         elif frame.type == UNSUBSCRIBE:
-            work = self._unsubscribe(frame)
+            frame_work = self._unsubscribe(frame)
         else:
             raise Unsupported("unknown frame type: use command.<operation>, subscribe.<kind> or unsubscribe")
-        return asyncio.create_task(work)
+        return asyncio.create_task(frame_work)
 
     async def _command(self, frame: InFrame, operation: str) -> None:
         """Run a command, if its sender is still authenticated: a key may end at any time."""
@@ -222,13 +222,13 @@ class SocketConnection:
                 self._revoked.set()
             return
         admission = self._streams.admission
-        form = asked_of(operation, frame.payload, space=self._own_space)
+        typed_request = asked_of(operation, frame.payload, space=self._own_space)
         answer = await admission.call(
             self._principal,
             origin=CallOrigin(CallTransport.WSS),
-            operation=form.operation,
+            operation=typed_request.operation,
             request_id=frame.id,
-            payload=json.dumps(form.request).encode(),
+            payload=json.dumps(typed_request.request).encode(),
             headers=CallHeaders(idempotency_key=frame.idempotency_key, audit_id=self._socket.headers.get(AUDIT_ID)),
         )
         match answer:
@@ -247,13 +247,15 @@ class SocketConnection:
             await self._say(_error_event(frame.id, reject_error(refusal, request_id=frame.id)))
             return
         if len(self._subscriptions) >= self._bounds.subscriptions:
-            most = f"at most {self._bounds.subscriptions} concurrent subscriptions: end one first"
-            await self._refuse(frame.id, FrameError.SUBSCRIPTION_BUDGET_EXCEEDED, most)
+            limit_problem = f"at most {self._bounds.subscriptions} concurrent subscriptions: end one first"
+            await self._refuse(frame.id, FrameError.SUBSCRIPTION_BUDGET_EXCEEDED, limit_problem)
             return
         stream_kind = next((stream for stream in StreamKind if stream == kind), None)
         if stream_kind is None or (stream_kind is not StreamKind.EVENTS and operation_of(stream_kind) is None):
-            there = ", ".join(stream for stream in StreamKind if stream is StreamKind.EVENTS or operation_of(stream))
-            await self._refuse(frame.id, FrameError.UNSUPPORTED_SUBSCRIPTION, f"this server has {there}")
+            stream_names = ", ".join(
+                stream for stream in StreamKind if stream is StreamKind.EVENTS or operation_of(stream)
+            )
+            await self._refuse(frame.id, FrameError.UNSUPPORTED_SUBSCRIPTION, f"this server has {stream_names}")
             return
         self._subscriptions[frame.id] = asyncio.create_task(self._follow(frame, stream_kind))
 
@@ -281,14 +283,14 @@ class SocketConnection:
 
     async def _send_entries(self, frame: InFrame) -> None:
         space = self._streams.admission.space_of(self._principal, frame.scope)
-        after = str(frame.after) if frame.after is not None else None
+        start_position = str(frame.after) if frame.after is not None else None
         follower = self._streams.journals.follow(space)
-        gap = await follower.begin(after)
-        place = after if after is not None else follower.place
-        guard = self._guard.within(space)
-        await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.SUBSCRIBED, after=place))
+        gap = await follower.begin(start_position)
+        position = start_position if start_position is not None else follower.place
+        space_guard = self._guard.within(space)
+        await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.SUBSCRIBED, after=position))
         async for item in follower_entries(follower, gap):
-            await self._require_open(guard)
+            await self._require_open(space_guard)
             if isinstance(item, EventGap):
                 await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.GAP, gap=item))
                 continue
@@ -308,7 +310,7 @@ class SocketConnection:
         assert operation is not None
         if not isinstance(frame.after, int | None):
             raise InvalidInput(field="after", problem="must be a sequence number for reports")
-        guard = self._guard.within(
+        space_guard = self._guard.within(
             self._streams.admission.space_of(self._principal, payload_scope(frame.payload, space=self._own_space))
         )
         await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.SUBSCRIBED))
@@ -323,7 +325,7 @@ class SocketConnection:
             if isinstance(item, RejectedAnswer):
                 await self._say(_error_event(frame.id, item))
                 return
-            await self._require_open(guard)
+            await self._require_open(space_guard)
             await self._out.put(_report_frame(frame.id, operation, "accepted", item.report, sequence=item.sequence))
 
     async def _require_open(self, guard: StreamGuard) -> None:
@@ -428,13 +430,13 @@ def _id_of(data: bytes) -> str:
         return ""
 
 
-def _error_event(frame_id: str, rejected: RejectedAnswer) -> ErrorEvent:
+def _error_event(frame_id: str, rejection: RejectedAnswer) -> ErrorEvent:
     problem = EventProblem(
-        code=rejected.error_key,
-        seed_key=rejected.seed_key,
-        detail=rejected.reason,
-        retryable=rejected.retryable,
-        details=rejected.details,
+        code=rejection.error_key,
+        seed_key=rejection.seed_key,
+        detail=rejection.reason,
+        retryable=rejection.retryable,
+        details=rejection.details,
     )
     return ErrorEvent(id=frame_id, error=problem)
 
@@ -449,15 +451,20 @@ def _report_frame(
     event_id: str | None = None,
 ) -> str:
     """Return a report's frame as JSON. `report` is JSON already and is not parsed again."""
-    head: dict[str, str | int] = {"type": "event.report", "id": frame_id, "operation": operation, "outcome": outcome}
+    frame_fields: dict[str, str | int] = {
+        "type": "event.report",
+        "id": frame_id,
+        "operation": operation,
+        "outcome": outcome,
+    }
     if sequence is not None:
-        head["sequence"] = sequence
+        frame_fields["sequence"] = sequence
     if event_id is not None:
-        head["event_id"] = event_id
-    return f'{json.dumps(head)[:-1]}, "report": {report.decode()}}}'
+        frame_fields["event_id"] = event_id
+    return f'{json.dumps(frame_fields)[:-1]}, "report": {report.decode()}}}'
 
 
 def stream_surfaces(admission: CallerAdmission, /, *, bounds: StreamBounds | None = None) -> tuple[Surface, ...]:
     """Return the surfaces at `/v1/events` and `/v1/ws`."""
-    shared = ServerStreams(admission, bounds=bounds)
-    return (*event_surfaces(shared), *websocket_surfaces(shared))
+    server_streams = ServerStreams(admission, bounds=bounds)
+    return (*event_surfaces(server_streams), *websocket_surfaces(server_streams))

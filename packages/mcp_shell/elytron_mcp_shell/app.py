@@ -109,31 +109,33 @@ class LateMcpApp:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Answer until the block ends."""
-        first_request, over = asyncio.Event(), asyncio.Event()
-        opened: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
-        self._is_wanted, self._opened = first_request, opened
+        first_request, end_event = asyncio.Event(), asyncio.Event()
+        app_future: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
+        self._is_wanted, self._opened = first_request, app_future
         # The SDK's task group begins and ends in one task, which is no request's.
-        keeper = asyncio.create_task(self._keep(first_request, opened, over))
-        keeper.add_done_callback(lambda _: opened.cancel())
+        app_task = asyncio.create_task(self._keep(first_request, app_future, end_event))
+        app_task.add_done_callback(lambda _: app_future.cancel())
         try:
             yield
         finally:
             # Both are set, so that a keeper that no request has woken ends too.
-            over.set()
+            end_event.set()
             first_request.set()
-            await keeper
+            await app_task
 
-    async def _keep(self, first_request: asyncio.Event, opened: "asyncio.Future[ASGIApp]", over: asyncio.Event) -> None:
+    async def _keep(
+        self, first_request: asyncio.Event, app_future: "asyncio.Future[ASGIApp]", end_event: asyncio.Event
+    ) -> None:
         await first_request.wait()
-        if over.is_set():
+        if end_event.is_set():
             return
         # These imports take long and would block the loop.
         for name in ("elytron_mcp_shell.server", "mcp.server.streamable_http_manager"):
             await asyncio.to_thread(import_module, name)
-        served = self._build()
-        async with served.running():
-            opened.set_result(served.app)
-            await over.wait()
+        mcp_application = self._build()
+        async with mcp_application.running():
+            app_future.set_result(mcp_application.app)
+            await end_event.wait()
 
 
 _METADATA: Final = "/.well-known/oauth-protected-resource"
@@ -155,8 +157,13 @@ def mcp_surfaces(
     Raises InvalidInput for an issuer that is no address.
     """
     for issuer in issuers:
-        parts = urlsplit(issuer)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or not issuer.isascii() or '"' in issuer:
+        issuer_parts = urlsplit(issuer)
+        if (
+            issuer_parts.scheme not in {"http", "https"}
+            or not issuer_parts.hostname
+            or not issuer.isascii()
+            or '"' in issuer
+        ):
             raise InvalidInput(field="--mcp-issuer", problem="is not an https:// or http:// address")
 
     def family(admission: CallerAdmission) -> Iterable[Surface]:
@@ -164,15 +171,15 @@ def mcp_surfaces(
             raise MissingExtra(extra="mcp", purpose="the MCP server")
         from elytron_adapter.http.requests import strict_json_app  # Starlette is only installed with a server
 
-        served = LateMcpApp(lambda: mcp_app(admission, sets=sets, is_private=is_private))
+        late_app = LateMcpApp(lambda: mcp_app(admission, sets=sets, is_private=is_private))
         limit = admission.dispatcher.runtime.context.profile.budget.http_body_bytes
         # No session exists: there is none to listen to (GET) or to end (DELETE), and the protocol allows 405 for both.
         route = Route(
-            "POST", _PATH, strict_json_app(served, limit=limit, require=require_message), "mcp",
+            "POST", _PATH, strict_json_app(late_app, limit=limit, require=require_message), "mcp",
             "Send an MCP message over streamable HTTP.", _JSON, _JSON, outcome="The protocol's response.",
             group="protocols", other_statuses=(202, 400, 406),
         )  # fmt: skip
-        (surface,) = build_surfaces((route,), own_app, transport=CallTransport.MCP.value, running=served.running)
+        (surface,) = build_surfaces((route,), own_app, transport=CallTransport.MCP.value, running=late_app.running)
         if issuers:
             surface = replace(surface, metadata=partial(_metadata_address, public_url))
         return (surface, *_metadata_surfaces(issuers, public_url))

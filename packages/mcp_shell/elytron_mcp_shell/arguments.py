@@ -34,8 +34,10 @@ class PreparedArguments:
         """Return a notice about the omitted fields, without repeating their names."""
         if not self.ignored:
             return None
-        takes = ", ".join(self.known_fields) or "no arguments"
-        return f"Ignored {self.ignored} unknown argument{'s' * (self.ignored > 1)}: this tool accepts {takes}."
+        accepted_fields = ", ".join(self.known_fields) or "no arguments"
+        return (
+            f"Ignored {self.ignored} unknown argument{'s' * (self.ignored > 1)}: this tool accepts {accepted_fields}."
+        )
 
 
 def prepare_arguments(
@@ -46,14 +48,14 @@ def prepare_arguments(
     Unknown fields are left out only with `ignores_unknown`: a call that removes something must not be made without a
     condition that its client thought it had set.
     """
-    described: Schema = model_schema(model)
-    shared = cast("Schema", described.get("$defs", {}))
-    schema = _resolve_reference(described, shared)
+    model_description: Schema = model_schema(model)
+    definitions = cast("Schema", model_description.get("$defs", {}))
+    schema = _resolve_reference(model_description, definitions)
     properties = cast("Schema", schema.get("properties", {}))
     names = {*properties, *model.model_fields, *_earlier_names(model), *more}
     arguments = {name: value for name, value in raw_arguments.items() if name in names or not ignores_unknown}
-    coerced = cast("dict[str, Any]", _coerce_object(arguments, schema, shared, 0))
-    return PreparedArguments(coerced, len(raw_arguments) - len(arguments), tuple(properties))
+    coerced_arguments = cast("dict[str, Any]", _coerce_object(arguments, schema, definitions, 0))
+    return PreparedArguments(coerced_arguments, len(raw_arguments) - len(arguments), tuple(properties))
 
 
 def _earlier_names(model: type[Value], /) -> Collection[str]:
@@ -64,30 +66,30 @@ def _earlier_names(model: type[Value], /) -> Collection[str]:
     }
 
 
-def _coerce_value(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
-    schema = _resolve_reference(schema, shared)
-    forms: list[Schema] = [
-        _resolve_reference(form, shared) for form in schema.get("anyOf") or schema.get("oneOf") or ()
+def _coerce_value(value: Any, schema: Schema, definitions: Schema, depth: int) -> Any:
+    schema = _resolve_reference(schema, definitions)
+    alternatives: list[Schema] = [
+        _resolve_reference(alternative, definitions) for alternative in schema.get("anyOf") or schema.get("oneOf") or ()
     ]
     if depth > _DEPTH:
         return value
-    if not forms:
-        return _coerce_form(value, schema, shared, depth)
+    if not alternatives:
+        return _coerce_form(value, schema, definitions, depth)
     discriminator = schema.get("discriminator", {})
     if isinstance(value, dict) and discriminator:
         reference = discriminator["mapping"].get(cast("Schema", value).get(discriminator["propertyName"]))
-        forms = [_resolve_reference({"$ref": reference}, shared)] if isinstance(reference, str) else []
-    for form in forms:
-        if _fits_schema(value, form):
-            return _coerce_form(value, form, shared, depth)
-    for form in forms:
-        coerced = _coerce_form(value, form, shared, depth)
-        if _fits_schema(coerced, form):
-            return coerced
+        alternatives = [_resolve_reference({"$ref": reference}, definitions)] if isinstance(reference, str) else []
+    for alternative in alternatives:
+        if _fits_schema(value, alternative):
+            return _coerce_form(value, alternative, definitions, depth)
+    for alternative in alternatives:
+        coerced_value = _coerce_form(value, alternative, definitions, depth)
+        if _fits_schema(coerced_value, alternative):
+            return coerced_value
     return cast("Any", value)
 
 
-def _coerce_form(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
+def _coerce_form(value: Any, schema: Schema, definitions: Schema, depth: int) -> Any:
     """Return `value` converted to the single form of `schema`, or unchanged."""
     match schema.get("type"), value:
         case "integer", str() if _INTEGER.fullmatch(value):
@@ -101,17 +103,21 @@ def _coerce_form(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
         case "string", int() | float() if not isinstance(value, bool):
             return json.dumps(value)
         case "array", _:
-            return _coerce_list(value, schema, shared, depth)
+            return _coerce_list(value, schema, definitions, depth)
         case "object", str():
             parsed = _parse_json(value)
-            return _coerce_object(cast("Schema", parsed), schema, shared, depth) if isinstance(parsed, dict) else value
+            return (
+                _coerce_object(cast("Schema", parsed), schema, definitions, depth)
+                if isinstance(parsed, dict)
+                else value
+            )
         case "object", dict():
-            return _coerce_object(cast("Schema", value), schema, shared, depth)
+            return _coerce_object(cast("Schema", value), schema, definitions, depth)
         case _:
             return value
 
 
-def _coerce_list(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
+def _coerce_list(value: Any, schema: Schema, definitions: Schema, depth: int) -> Any:
     items: list[Any]
     match value:
         case str():
@@ -123,21 +129,21 @@ def _coerce_list(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
             items = cast("list[Any]", value)
         case _:
             return value
-    return [_coerce_value(item, schema.get("items", {}), shared, depth + 1) for item in items]
+    return [_coerce_value(item, schema.get("items", {}), definitions, depth + 1) for item in items]
 
 
-def _coerce_object(value: Schema, schema: Schema, shared: Schema, depth: int) -> Any:
+def _coerce_object(value: Schema, schema: Schema, definitions: Schema, depth: int) -> Any:
     """Return an object without null values of optional fields."""
     properties = cast("Schema", schema.get("properties", {}))
-    required = schema.get("required", ())
-    rest = schema.get("additionalProperties")
-    coerced: dict[str, Any] = {}
+    required_names = schema.get("required", ())
+    additional_schema = schema.get("additionalProperties")
+    coerced_fields: dict[str, Any] = {}
     for name, field in value.items():
-        if field is None and name in properties and name not in required:
+        if field is None and name in properties and name not in required_names:
             continue
-        inside = properties.get(name, rest if isinstance(rest, dict) else {})
-        coerced[name] = _coerce_value(field, inside, shared, depth + 1)
-    return coerced
+        property_schema = properties.get(name, additional_schema if isinstance(additional_schema, dict) else {})
+        coerced_fields[name] = _coerce_value(field, property_schema, definitions, depth + 1)
+    return coerced_fields
 
 
 def _parse_json(text: str) -> Any:
@@ -150,11 +156,14 @@ def _parse_json(text: str) -> Any:
         return None
 
 
-def _resolve_reference(schema: Schema, shared: Schema) -> Schema:
+def _resolve_reference(schema: Schema, definitions: Schema) -> Schema:
     reference = schema.get("$ref")
     if not isinstance(reference, str):
         return schema
-    return {**shared.get(reference.rpartition("/")[2], {}), **{k: v for k, v in schema.items() if k != "$ref"}}
+    return {
+        **definitions.get(reference.rpartition("/")[2], {}),
+        **{keyword: keyword_value for keyword, keyword_value in schema.items() if keyword != "$ref"},
+    }
 
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
@@ -175,5 +184,5 @@ def _fits_schema(value: Any, schema: Schema) -> bool:
     if "enum" in schema:
         return value in schema["enum"]
     kind = schema.get("type")
-    is_boolean = isinstance(value, bool) is (kind == "boolean")
-    return kind is None or (is_boolean and isinstance(value, _TYPES.get(kind, ())))
+    is_boolean_match = isinstance(value, bool) is (kind == "boolean")
+    return kind is None or (is_boolean_match and isinstance(value, _TYPES.get(kind, ())))

@@ -150,9 +150,9 @@ async def _create_relations(perform: Perform, request: RelationsRequest) -> Any:
 
 async def _observe_entities(perform: Perform, request: ObservationsRequest) -> Any:
     drafts = [
-        _fact_draft(_observation_draft(one.entity_name, observation), observation)
-        for one in request.observations
-        for observation in one.contents
+        _fact_draft(_observation_draft(observed_entity.entity_name, observation), observation)
+        for observed_entity in request.observations
+        for observation in observed_entity.contents
     ]
     return await _store_drafts(perform, drafts)
 
@@ -169,9 +169,9 @@ async def _delete_entities(perform: Perform, request: EntityNames) -> Any:
 
 async def _delete_observations(perform: Perform, request: DeletionsRequest) -> Any:
     topics = {
-        _observation_draft(one.entity_name, observation)
-        for one in request.deletions
-        for observation in one.observations
+        _observation_draft(deletion.entity_name, observation)
+        for deletion in request.deletions
+        for observation in deletion.observations
     }
     return await _erase_facts(
         perform, [fact_id async for fact_id, topic, _ in _graph_facts(perform) if topic in topics]
@@ -243,17 +243,17 @@ async def _graph_facts(perform: Perform) -> AsyncIterator[tuple[str, str, str]]:
 
 
 def _facts_graph(facts: list[tuple[str, str]]) -> Any:
-    types = {topic.removeprefix(_ENTITY): text for topic, text in facts if _is_entity(topic)}
-    observed: dict[str, list[str]] = {name: [] for name in types}
+    entity_types = {topic.removeprefix(_ENTITY): text for topic, text in facts if _is_entity(topic)}
+    observations_by_entity: dict[str, list[str]] = {name: [] for name in entity_types}
     relations: list[dict[str, str]] = []
     for topic, text in facts:
         if (relation := _relation_of(topic, text)) is not None:
             relations.append(dict(zip(("from", "relationType", "to"), relation, strict=True)))
         elif not _is_entity(topic):
-            observed.setdefault(_entity_of(topic), []).append(text)
+            observations_by_entity.setdefault(_entity_of(topic), []).append(text)
     entities = [
-        {"name": name, "entityType": types.get(name, "unknown"), "observations": observations}
-        for name, observations in observed.items()
+        {"name": name, "entityType": entity_types.get(name, "unknown"), "observations": observations}
+        for name, observations in observations_by_entity.items()
     ]
     return {"entities": entities, "relations": relations}
 

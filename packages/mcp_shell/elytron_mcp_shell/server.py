@@ -87,12 +87,12 @@ class McpShell:
         self._who = who
         self._kind = kind
         self._is_private = is_private
-        plain = [
+        visible_operations = [
             *(everyday_tools() if {ToolSet.CORE, ToolSet.ALL} & sets else ()),
             *(mem0_tools() if ToolSet.MEM0 in sets else ()),
             *(reference_tools() if ToolSet.REFERENCE in sets else ()),
         ]
-        self._plain = {tool.name: tool for tool in plain}
+        self._plain = {tool.name: tool for tool in visible_operations}
         self._lines = {tool.name: tool for tool in (line_tools() if ToolSet.SIMPLE in sets else ())}
 
     def server(self) -> Server[Any]:
@@ -129,25 +129,27 @@ class McpShell:
         operation = self._operations(self._who(context)).get(params.name)
         tool = self._lines.get(params.name) or self._plain.get(params.name)
         if operation is not None:
-            accepts, more, ignores_unknown = operation.request, _OF_OPERATIONS, adds_only(operation)
+            argument_model, extra_fields, ignores_unknown = operation.request, _OF_OPERATIONS, adds_only(operation)
         elif tool is not None:
-            accepts, more, ignores_unknown = tool.request_type, (), tool.adds_only
+            argument_model, extra_fields, ignores_unknown = tool.request_type, (), tool.adds_only
         else:
             raise MCPError(types.INVALID_PARAMS, "unknown tool: list the available tools")
-        prepared = prepare_arguments(params.arguments or {}, accepts, more=more, ignores_unknown=ignores_unknown)
+        prepared_arguments = prepare_arguments(
+            params.arguments or {}, argument_model, more=extra_fields, ignores_unknown=ignores_unknown
+        )
         try:
             # After normalising the arguments: what makes a call grave must not slip through as a text.
             if operation is not None:
-                confirmed = require_confirmed(operation, prepared.arguments, sets=self._sets)
-                result = _report_result(await self._perform(context, operation, confirmed))
+                confirmed_arguments = require_confirmed(operation, prepared_arguments.arguments, sets=self._sets)
+                result = _report_result(await self._perform(context, operation, confirmed_arguments))
             else:
                 assert tool is not None
-                request = envelope.decode_as(tool.request_type, json.dumps(prepared.arguments).encode())
+                request = envelope.decode_as(tool.request_type, json.dumps(prepared_arguments.arguments).encode())
                 result = await self._called(context, tool, request)
         except ElytronError as error:
             return _error_result(error)
-        if prepared.notice is not None:
-            result.content.append(types.TextContent(text=prepared.notice))
+        if prepared_arguments.notice is not None:
+            result.content.append(types.TextContent(text=prepared_arguments.notice))
         return result
 
     async def _called(self, context: Context, tool: LineTool | PlainTool, request: Value) -> types.CallToolResult:
@@ -168,8 +170,8 @@ class McpShell:
         """Return the report of an operation as JSON. Raises what the runtime raised."""
         conversation = request.pop("conversation", None)
         if conversation is not None:
-            own = self._own(context)
-            space = own.space if own is not None else None
+            own_scope = self._own(context)
+            space = own_scope.space if own_scope is not None else None
             request = request | {"scope": {"space": space, "conversation": conversation}}
         return json.loads(envelope.encode_value(await self._report(context, operation, json.dumps(request).encode())))
 
@@ -198,19 +200,19 @@ class McpShell:
     async def _list_resources(
         self, _context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        listed = (
+        listed_resources = (
             types.Resource(uri=_INSPECTION, name="inspection", description="The memory's contents.", mime_type=_JSON),
             types.Resource(uri=_FACTS, name="facts", description="The current facts.", mime_type=_JSON),
         )
-        return types.ListResourcesResult(resources=list(listed))
+        return types.ListResourcesResult(resources=list(listed_resources))
 
     async def _list_templates(
         self, _context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        one = types.ResourceTemplate(
+        memory_template = types.ResourceTemplate(
             uri_template=f"{_MEMORY}{{id}}", name="memory", description="One memory by its id.", mime_type=_JSON
         )
-        return types.ListResourceTemplatesResult(resource_templates=[one])
+        return types.ListResourceTemplatesResult(resource_templates=[memory_template])
 
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
@@ -234,8 +236,10 @@ class McpShell:
     async def _list_prompts(
         self, _context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        about = types.PromptArgument(name="query", description="What the turn is about.", required=True)
-        prompt = types.Prompt(name=_CONTEXT, description="What the memory knows about a query.", arguments=[about])
+        query_argument = types.PromptArgument(name="query", description="What the turn is about.", required=True)
+        prompt = types.Prompt(
+            name=_CONTEXT, description="What the memory knows about a query.", arguments=[query_argument]
+        )
         return types.ListPromptsResult(prompts=[prompt])
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:

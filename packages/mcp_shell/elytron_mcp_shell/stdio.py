@@ -124,9 +124,9 @@ class InputLines:
             self._read_requests.get()
             try:
                 # One byte beyond the limit shows that a line is too long.
-                line = rest = self._source.readline(self._limit + 1)
-                while rest and not rest.endswith(b"\n"):
-                    rest = self._source.readline(self._limit)  # of a line that is too long, the beginning is kept
+                line = line_rest = self._source.readline(self._limit + 1)
+                while line_rest and not line_rest.endswith(b"\n"):
+                    line_rest = self._source.readline(self._limit)  # of a line that is too long, the beginning is kept
             except (OSError, ValueError):  # a closed terminal or file
                 line = b""
             with suppress(RuntimeError):  # the loop ended meanwhile
@@ -137,18 +137,18 @@ class InputLines:
 def own_stdin() -> Generator[BinaryIO]:
     """Yield the process's standard input, which is empty for all other readers meanwhile: children would consume it."""
     if sys.stdin is None:  # the host gave none, and its descriptor belongs to another file by now
-        with Path(os.devnull).open("rb") as nothing:
-            yield nothing
+        with Path(os.devnull).open("rb") as null_file:
+            yield null_file
         return
-    private = os.dup(0)
-    empty = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(empty, 0)
-    os.close(empty)
+    private_input = os.dup(0)
+    empty_input = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty_input, 0)
+    os.close(empty_input)
     try:
         # Never closed: a thread may still be reading from it.
-        yield os.fdopen(private, "rb", closefd=False)
+        yield os.fdopen(private_input, "rb", closefd=False)
     finally:
-        os.dup2(private, 0)
+        os.dup2(private_input, 0)
 
 
 @contextmanager
@@ -157,18 +157,18 @@ def at_signals(end: Callable[[], None], /) -> Generator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    loop = asyncio.get_running_loop()
-    before: dict[signal.Signals, Any] = {}
+    event_loop = asyncio.get_running_loop()
+    previous_handlers: dict[signal.Signals, Any] = {}
 
     def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signal_number, handler in previous_handlers.items():
+            signal.signal(signal_number, handler)
 
     def ends(_number: int, _frame: object) -> None:
         restore()
-        loop.call_soon_threadsafe(end)
+        event_loop.call_soon_threadsafe(end)
 
-    before |= {number: signal.signal(number, ends) for number in _SIGNALS}
+    previous_handlers |= {number: signal.signal(number, ends) for number in _SIGNALS}
     try:
         yield
     finally:
@@ -243,10 +243,10 @@ def mcp_server(
     """
     kind = PrincipalKind.OPERATOR if is_operator else PrincipalKind.USER
     space = memory.scope.space if memory.scope is not None and not is_operator else None
-    local = Principal("local", kind, space)
+    local_principal = Principal("local", kind, space)
     admission = CallerAdmission(OperationDispatcher(memory), authenticator=DevelopmentCallers())
     return admission_shell(
-        admission, sets=sets, who=same_principal(local), kind=AuthKind.LOCAL, is_private=is_private
+        admission, sets=sets, who=same_principal(local_principal), kind=AuthKind.LOCAL, is_private=is_private
     ).server()
 
 
@@ -266,7 +266,7 @@ async def serve_stdio(
     with own_stdin() as source:
         lines = InputLines(source, limit=memory.context.profile.budget.http_body_bytes)
         with at_signals(lines.end):
-            async with stdio_server(as_file(lines)) as (reading, writing):
-                lines.refuse = lambda error: writing.send(SessionMessage(error))
-                answering = NotedAnswers(writing, lines.answer)
-                await server.run(reading, answering, server.create_initialization_options())
+            async with stdio_server(as_file(lines)) as (incoming_messages, outgoing_messages):
+                lines.refuse = lambda error: outgoing_messages.send(SessionMessage(error))
+                noted_answers = NotedAnswers(outgoing_messages, lines.answer)
+                await server.run(incoming_messages, noted_answers, server.create_initialization_options())

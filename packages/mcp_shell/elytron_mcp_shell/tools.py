@@ -216,8 +216,8 @@ def operations_of(sets: frozenset[ToolSet], /, *, is_operator: bool) -> tuple[An
 def _is_in(operation: AnyOperation, sets: frozenset[ToolSet]) -> bool:
     if operation.grave is not None and ToolSet.DESTRUCTIVE in sets:
         return True
-    is_everyday = ToolSet.ALL in sets or (ToolSet.CORE in sets and operation.name in _CORE)
-    return is_everyday and (operation.grave is None or bool(operation.grave_values))
+    is_in_core_or_all = ToolSet.ALL in sets or (ToolSet.CORE in sets and operation.name in _CORE)
+    return is_in_core_or_all and (operation.grave is None or bool(operation.grave_values))
 
 
 def tool_name(operation: AnyOperation, /) -> str:
@@ -310,19 +310,19 @@ def line_tool(tool: LineTool) -> "types.Tool":
 
 def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return `schema` as that of an object, without patterns of Unicode classes, which some clients cannot read."""
-    portable = _portable_schema(schema)
-    return portable if portable.get("type") == "object" else portable | {"type": "object"}
+    portable_schema = _portable_schema(schema)
+    return portable_schema if portable_schema.get("type") == "object" else portable_schema | {"type": "object"}
 
 
 def _portable_schema(schema: Any) -> Any:
     match schema:
         case dict():
-            portable = dict(cast("dict[str, Any]", schema))
-            if r"\p{" in str(portable.get("pattern")):
-                del portable["pattern"]
-            for value in portable.pop("patternProperties", {}).values():
-                portable["additionalProperties"] = value
-            return {name: _portable_schema(value) for name, value in portable.items()}
+            portable_schema = dict(cast("dict[str, Any]", schema))
+            if r"\p{" in str(portable_schema.get("pattern")):
+                del portable_schema["pattern"]
+            for value in portable_schema.pop("patternProperties", {}).values():
+                portable_schema["additionalProperties"] = value
+            return {name: _portable_schema(value) for name, value in portable_schema.items()}
         case list():
             return [_portable_schema(item) for item in cast("list[Any]", schema)]
         case _:

@@ -99,43 +99,49 @@ class StructuredAnswer(Generic[ValueT]):
 
 
 async def correct_answer(
-    request_text: Callable[[AnswerCorrection | None], Awaitable[WrittenText]], shape: type[ValueT], /, *, name: str
+    request_text: Callable[[AnswerCorrection | None], Awaitable[WrittenText]],
+    answer_type: type[ValueT],
+    /,
+    *,
+    name: str,
 ) -> ValueT:
-    """Return the answer of the model `name` as a `shape`, asked for once more if the first is unreadable.
+    """Return the answer of the model `name` as an `answer_type`, asked for once more if the first is unreadable.
 
     What is nearly JSON is repaired; what was cut off is not, for half a sentence would pass for a whole one. Raises
     ModelRefused if there is no answer.
     """
     answer = await request_text(None)
-    read = _read_answer(answer, shape)
-    if read.value is None:
-        question = correction_prompt(read.problem, schema_of(shape))
-        read = _read_answer(await request_text(AnswerCorrection(answer.text, question)), shape)
-    if read.value is None:
+    parsed_answer = _read_answer(answer, answer_type)
+    if parsed_answer.value is None:
+        question = correction_prompt(parsed_answer.problem, schema_of(answer_type))
+        parsed_answer = _read_answer(await request_text(AnswerCorrection(answer.text, question)), answer_type)
+    if parsed_answer.value is None:
         raise ModelRefused(f"the model {name!r} twice returned an answer that does not match the requested schema")
-    return read.value
+    return parsed_answer.value
 
 
 async def ask_for(
-    model: chat.ChatModel, request: chat.ModelRequest, shape: type[ValueT], /
+    model: chat.ChatModel, request: chat.ModelRequest, answer_type: type[ValueT], /
 ) -> StructuredAnswer[ValueT]:
-    """Return the answer to `request` as a `shape`, without tool calls. Raises ModelUnavailable, ModelRefused."""
+    """Return the answer to `request` as an `answer_type`, without tool calls. Raises ModelUnavailable, ModelRefused."""
     # With tools a model could call one instead of answering.
     schema_request = request.model_copy(
-        update={"answer_schema": schema_of(shape), "tools": (), "tool_choice": chat.ToolChoice.AUTO}
+        update={"answer_schema": schema_of(answer_type), "tools": (), "tool_choice": chat.ToolChoice.AUTO}
     )
     usage = chat.TokenUsage()
 
     async def request_text(correction: AnswerCorrection | None, /) -> WrittenText:
         nonlocal usage
-        more = () if correction is None else _correction_messages(correction)
-        answer = await ask(model, schema_request.model_copy(update={"messages": (*schema_request.messages, *more)}))
+        correction_messages = () if correction is None else _correction_messages(correction)
+        answer = await ask(
+            model, schema_request.model_copy(update={"messages": (*schema_request.messages, *correction_messages)})
+        )
         usage = usage.plus(answer.usage)
         if answer.reason is chat.FinishReason.REFUSED:
             raise ModelRefused(f"the model {model.info.name!r} refused to answer")
         return WrittenText(answer.text, is_cut=answer.reason is not chat.FinishReason.STOP)
 
-    value = await correct_answer(request_text, shape, name=model.info.name)
+    value = await correct_answer(request_text, answer_type, name=model.info.name)
     return StructuredAnswer(value, usage)
 
 
@@ -152,23 +158,23 @@ class _ReadAnswer(Generic[ValueT]):
     problem: str = ""
 
 
-def _read_answer(answer: WrittenText, shape: type[ValueT]) -> _ReadAnswer[ValueT]:
+def _read_answer(answer: WrittenText, answer_type: type[ValueT]) -> _ReadAnswer[ValueT]:
     text = bare_json(answer.text)
     if answer.is_cut or looks_cut(text):
         return _ReadAnswer(None, "it was cut off before its end: answer shorter")
     try:
         # A lone surrogate is replaced, because the rest of the answer can still be read.
-        plain: Any = strict_json.parse_json(text.encode("utf-8", "replace"))
+        parsed_json: Any = strict_json.parse_json(text.encode("utf-8", "replace"))
     except ElytronError as error:
-        plain = _repair_json(text)
-        if plain is None:
+        parsed_json = _repair_json(text)
+        if parsed_json is None:
             return _ReadAnswer(None, error.message if isinstance(error, InvalidJson) else "it is too long")
     try:
-        return _ReadAnswer(shape.model_validate(plain))
+        return _ReadAnswer(answer_type.model_validate(parsed_json))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the answer"
-        return _ReadAnswer(None, f"{place}: {first['msg']}")
+        first_error = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        error_place = ".".join(str(part) for part in first_error["loc"]) or "the answer"
+        return _ReadAnswer(None, f"{error_place}: {first_error['msg']}")
 
 
 def _repair_json(text: str) -> object | None:
@@ -206,7 +212,7 @@ class TextModel:
         self, prompt: Sequence[PromptMessage], /, *, schema: str | None = None, max_tokens: int
     ) -> TextCompletion:
         """Return the model's text. Raises ModelUnavailable, ModelRefused."""
-        messages = tuple(_input_message(part) for part in prompt)
+        messages = tuple(_input_message(prompt_message) for prompt_message in prompt)
         request = chat.ModelRequest(messages=messages, answer_schema=schema, max_tokens=max_tokens)
         answer = await ask(self._model, request)
         text, usage = answer.text, answer.usage
@@ -223,7 +229,7 @@ class TextModel:
 
 
 def _input_message(message: PromptMessage) -> chat.Message:
-    part = chat.TextPart(text=message.text)
+    text_part = chat.TextPart(text=message.text)
     if message.speaker is PromptRole.ASSISTANT:
-        return chat.ModelReply(items=(part,))
-    return chat.InputMessage(role=_ROLES[message.speaker], parts=(part,))
+        return chat.ModelReply(items=(text_part,))
+    return chat.InputMessage(role=_ROLES[message.speaker], parts=(text_part,))

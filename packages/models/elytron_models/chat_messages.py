@@ -73,19 +73,19 @@ class TurnItem(Value):
     @property
     def tokens(self) -> int:
         """Return an estimate of the item's tokens: a quarter of its bytes, at most `IMAGE_TOKENS` for an image."""
-        own = (self.type, self.role, self.name, self.call_id, self.arguments, self.output, self.body)
-        parts = (text for part in self.content for text in (part.type, part.text, part.filename))
-        size = sum(len(text.encode()) for text in (*own, *parts))
-        size += sum(min(len(part.image_url), IMAGE_TOKENS * CHARS_PER_TOKEN) for part in self.content)
-        return -(-size // CHARS_PER_TOKEN)
+        own_texts = (self.type, self.role, self.name, self.call_id, self.arguments, self.output, self.body)
+        part_texts = (text for part in self.content for text in (part.type, part.text, part.filename))
+        size_bytes = sum(len(text.encode()) for text in (*own_texts, *part_texts))
+        size_bytes += sum(min(len(part.image_url), IMAGE_TOKENS * CHARS_PER_TOKEN) for part in self.content)
+        return -(-size_bytes // CHARS_PER_TOKEN)
 
     @property
     def identity(self) -> str:
         """Return a digest that is the same for the same item in either form."""
         identity_fields = {"type": self.type, "role": self.role, "words": self.words.strip(), "name": self.name}
         identity_fields |= {"call": self.call_id, "arguments": self.arguments, "body": self.body}
-        images = [part.image_url or part.file_id or part.body for part in self.content if part.type not in TEXTS]
-        return hashlib.sha256(json.dumps([identity_fields, images], sort_keys=True).encode()).hexdigest()
+        media_sources = [part.image_url or part.file_id or part.body for part in self.content if part.type not in TEXTS]
+        return hashlib.sha256(json.dumps([identity_fields, media_sources], sort_keys=True).encode()).hexdigest()
 
 
 def json_text(value: object, /) -> str:
@@ -98,27 +98,33 @@ def no_text(_value: object, /) -> str:
     return ""
 
 
-def message_items(raw: Mapping[str, Any], /, *, body_of: BodyText = json_text) -> Iterator[TurnItem]:
+def message_items(raw_message: Mapping[str, Any], /, *, body_of: BodyText = json_text) -> Iterator[TurnItem]:
     """Yield the items of a message of chat completions, or of an item of the Responses API."""
-    kind, role = raw.get("type", MESSAGE), raw.get("role")
+    kind, role = raw_message.get("type", MESSAGE), raw_message.get("role")
     if kind == CALL:
         yield TurnItem(
             type=CALL,
-            name=_raw_text(raw, "name"),
-            call_id=_raw_text(raw, "call_id"),
-            arguments=_raw_text(raw, "arguments"),
+            name=_raw_text(raw_message, "name"),
+            call_id=_raw_text(raw_message, "call_id"),
+            arguments=_raw_text(raw_message, "arguments"),
         )
     elif kind == RESULT:
-        yield TurnItem(type=RESULT, call_id=_raw_text(raw, "call_id"), output=_output_text(raw.get("output"), body_of))
+        yield TurnItem(
+            type=RESULT,
+            call_id=_raw_text(raw_message, "call_id"),
+            output=_output_text(raw_message.get("output"), body_of),
+        )
     elif role == "tool":
         yield TurnItem(
-            type=RESULT, call_id=_raw_text(raw, "tool_call_id"), output=_output_text(raw.get("content"), body_of)
+            type=RESULT,
+            call_id=_raw_text(raw_message, "tool_call_id"),
+            output=_output_text(raw_message.get("content"), body_of),
         )
     elif kind != MESSAGE or not isinstance(role, str):
-        yield TurnItem(type=OTHER if kind == MESSAGE else _sound_text(str(kind)), body=body_of(raw))
+        yield TurnItem(type=OTHER if kind == MESSAGE else _sound_text(str(kind)), body=body_of(raw_message))
     else:
-        calls = list_mappings(raw.get("tool_calls"))
-        content = tuple(_content_parts(raw.get("content"), role, body_of))
+        calls = list_mappings(raw_message.get("tool_calls"))
+        content = tuple(_content_parts(raw_message.get("content"), role, body_of))
         # A message with only calls has no words, but an empty message is preserved.
         if content or not calls:
             yield TurnItem(role=_sound_text(role), content=content)
@@ -128,9 +134,9 @@ def message_items(raw: Mapping[str, Any], /, *, body_of: BodyText = json_text) -
             yield TurnItem(type=CALL, name=name, call_id=_raw_text(call, "id"), arguments=arguments)
 
 
-def anthropic_items(raw: Mapping[str, Any], /, *, body_of: BodyText = json_text) -> Iterator[TurnItem]:
+def anthropic_items(raw_message: Mapping[str, Any], /, *, body_of: BodyText = json_text) -> Iterator[TurnItem]:
     """Yield the items of an Anthropic message: its tool results, its words, then its calls."""
-    role, content = _raw_text(raw, "role"), raw.get("content")
+    role, content = _raw_text(raw_message, "role"), raw_message.get("content")
     blocks = list_mappings(content)
     results = [block for block in blocks if block.get("type") == "tool_result"]
     calls = [block for block in blocks if _raw_text(block, "type").endswith("tool_use")]
@@ -147,8 +153,8 @@ def anthropic_items(raw: Mapping[str, Any], /, *, body_of: BodyText = json_text)
 
 def list_mappings(value: object, /) -> list[Json]:
     """Return the mappings of a list; other values contain nothing that is read here."""
-    each = cast("list[Any]", value) if isinstance(value, list) else []
-    return [dict(cast("Mapping[str, Any]", one)) for one in each if isinstance(one, Mapping)]
+    listed_values = cast("list[Any]", value) if isinstance(value, list) else []
+    return [dict(cast("Mapping[str, Any]", one)) for one in listed_values if isinstance(one, Mapping)]
 
 
 def _sound_text(text: str) -> str:
@@ -156,8 +162,8 @@ def _sound_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _raw_text(raw: Mapping[str, Any], name: str) -> str:
-    return _value_word(raw.get(name))
+def _raw_text(raw_message: Mapping[str, Any], name: str) -> str:
+    return _value_word(raw_message.get(name))
 
 
 def _value_word(value: object) -> str:
@@ -187,11 +193,11 @@ def _content_part(part: Json, text_type: str, body_of: BodyText) -> ItemPart:
         return ItemPart(type=text_type, text=_raw_text(part, "text"))
     if kind in IMAGES:
         url: Any = part.get("image_url")
-        inner: Json = cast("Json", url) if isinstance(url, dict) else {"url": url, "detail": part.get("detail")}
+        image_fields: Json = cast("Json", url) if isinstance(url, dict) else {"url": url, "detail": part.get("detail")}
         return ItemPart(
             type="input_image",
-            image_url=_raw_text(inner, "url"),
-            detail=_raw_text(inner, "detail"),
+            image_url=_raw_text(image_fields, "url"),
+            detail=_raw_text(image_fields, "detail"),
             file_id=_raw_text(part, "file_id"),
         )
     file = next(iter(list_mappings([part.get("file")])), part)

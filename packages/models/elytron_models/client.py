@@ -127,9 +127,12 @@ class ModelClient:
                     yield event
             if failed is None:
                 return
-            if failed.reason is chat.FailureReason.OPAQUE_REFUSED and (bare := _without_opaque(request)) != request:
+            if (
+                failed.reason is chat.FailureReason.OPAQUE_REFUSED
+                and (bare_request := _without_opaque(request)) != request
+            ):
                 # A rejected item is no failed attempt, and cannot recur without such items.
-                request, attempt = bare, attempt - 1
+                request, attempt = bare_request, attempt - 1
                 continue
             if not await self._server.waits(failed, attempt=attempt):
                 yield failed
@@ -140,14 +143,14 @@ class ModelClient:
 
         It is asked once: who wants a count has an estimate too. Raises InvalidInput as `stream` does.
         """
-        way = self._dialect.count
-        if way is None or self._counts_nothing or self._lacks_key:
+        count_call = self._dialect.count
+        if count_call is None or self._counts_nothing or self._lacks_key:
             return None
         if self._structuring is StructuredOutput.PROMPT:
             request = _with_schema_told(request)
         body = self._dialect.body(request, self._target)
-        bare = {name: part for name, part in body.items() if name not in way.without}
-        answer = await self._server.ask(way.path, bare, attempts=1)
+        bare_body = {name: part for name, part in body.items() if name not in count_call.without}
+        answer = await self._server.ask(count_call.path, bare_body, attempts=1)
         if isinstance(answer, chat.ReplyFailed):
             # A server that only resembles the vendor's has no such path, and is not asked again.
             self._counts_nothing = not answer.is_passing
@@ -182,7 +185,7 @@ class ModelClient:
         clock = asyncio.get_running_loop().time
         ends_at = clock() + limits.MODEL_STREAM_S
         # A silence has its own timeout. This one is for a stream that never ends.
-        broken, is_doubtful = None, _media_type(response) in _NO_STREAM[self._dialect.media_type]
+        failure_reason, is_doubtful = None, _media_type(response) in _NO_STREAM[self._dialect.media_type]
         try:
             async with aclosing(chunks_of(response)) as chunks:
                 async for chunk in chunks:
@@ -193,20 +196,20 @@ class ModelClient:
                         await drain_answer(chunks)
                         return
                     if clock() > ends_at:
-                        broken = chat.FailureReason.TIMEOUT
+                        failure_reason = chat.FailureReason.TIMEOUT
                         break
         except httpx.TimeoutException:
-            broken = chat.FailureReason.TIMEOUT
+            failure_reason = chat.FailureReason.TIMEOUT
         except (httpx.TransportError, httpx.StreamError, httpx.DecodingError):
-            broken = chat.FailureReason.CUT
+            failure_reason = chat.FailureReason.CUT
         # A cut stream continues below: the parser knows whether the answer had ended before.
-        if broken is chat.FailureReason.TIMEOUT:
-            yield chat.ReplyFailed(reason=broken)
+        if failure_reason is chat.FailureReason.TIMEOUT:
+            yield chat.ReplyFailed(reason=failure_reason)
             return
-        for event in parser.end(is_clean=broken is None):
+        for event in parser.end(is_clean=failure_reason is None):
             # A body that is no stream by its media type and its bytes is some other answer.
-            is_cut = isinstance(event, chat.ReplyFailed) and event.reason is chat.FailureReason.CUT
-            yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED) if is_cut and is_doubtful else event
+            was_cut = isinstance(event, chat.ReplyFailed) and event.reason is chat.FailureReason.CUT
+            yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED) if was_cut and is_doubtful else event
 
 
 def open_model(
@@ -233,8 +236,8 @@ def _with_schema_told(request: chat.ModelRequest) -> chat.ModelRequest:
     if request.answer_schema is None:
         return request
     text = f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{request.answer_schema}"
-    instruction = chat.InputMessage(role=chat.ChatRole.SYSTEM, parts=(chat.TextPart(text=text),))
-    return request.model_copy(update={"answer_schema": None, "messages": (instruction, *request.messages)})
+    schema_message = chat.InputMessage(role=chat.ChatRole.SYSTEM, parts=(chat.TextPart(text=text),))
+    return request.model_copy(update={"answer_schema": None, "messages": (schema_message, *request.messages)})
 
 
 def _media_type(response: "httpx.Response") -> str:

@@ -57,22 +57,22 @@ class LineCutter:
             self._keep(chunk)
             return []
         self._after_cr = chunk.endswith(b"\r")
-        *lines, rest = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        *lines, unfinished_line = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         lines[0] = self._take_rest() + lines[0]
         if max(map(len, lines)) > self._limit:
             raise FrameTooLarge
-        self._keep(rest)
+        self._keep(unfinished_line)
         return [self._bare(line) for line in lines]
 
     def end(self) -> list[bytes]:
         """Return the last line without an ending, if there is one."""
-        rest = self._take_rest()
-        return [self._bare(rest)] if rest else []
+        unfinished_line = self._take_rest()
+        return [self._bare(unfinished_line)] if unfinished_line else []
 
     def _take_rest(self) -> bytes:
-        rest = bytes(self._rest)
+        unfinished_line = bytes(self._rest)
         self._rest.clear()
-        return rest
+        return unfinished_line
 
     def _bare(self, line: bytes) -> bytes:
         if self._is_first:
@@ -80,8 +80,8 @@ class LineCutter:
             return line.removeprefix(_BOM)
         return line
 
-    def _keep(self, rest: bytes) -> None:
-        self._rest += rest
+    def _keep(self, unfinished_line: bytes) -> None:
+        self._rest += unfinished_line
         if len(self._rest) > self._limit:
             raise FrameTooLarge
 
@@ -154,20 +154,20 @@ def object_fields(value: object, /) -> Fields:
     return cast("Fields", value) if isinstance(value, dict) else {}
 
 
-def inner_object(of: Fields, name: str, /) -> Fields:
+def inner_object(fields: Fields, name: str, /) -> Fields:
     """Return the object at `name`, else an empty one."""
-    return object_fields(of.get(name))
+    return object_fields(fields.get(name))
 
 
-def object_list(of: Fields, name: str, /) -> list[Fields]:
+def object_list(fields: Fields, name: str, /) -> list[Fields]:
     """Return the objects in the list at `name`."""
-    value = of.get(name)
+    value = fields.get(name)
     return [object_fields(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
 
 
-def text_field(of: Fields, name: str, /) -> str:
+def text_field(fields: Fields, name: str, /) -> str:
     """Return the text at `name`; a lone surrogate becomes a replacement character."""
-    value = of.get(name)
+    value = fields.get(name)
     if not isinstance(value, str):
         return ""
     if value.isascii():
@@ -175,9 +175,9 @@ def text_field(of: Fields, name: str, /) -> str:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def count_field(of: Fields, name: str, /) -> int:
+def count_field(fields: Fields, name: str, /) -> int:
     """Return the number at `name` if it is a count, else 0."""
-    value = of.get(name)
+    value = fields.get(name)
     return value if isinstance(value, int) and value > 0 else 0
 
 
@@ -214,9 +214,9 @@ class StreamParser:
     """
 
     def __init__(
-        self, frames: FrameCutter, answer: UnfinishedAnswer, /, *, limit: int = limits.MODEL_STREAM_BYTES
+        self, frame_cutter: FrameCutter, answer: UnfinishedAnswer, /, *, limit: int = limits.MODEL_STREAM_BYTES
     ) -> None:
-        self._frames = frames
+        self._frames = frame_cutter
         self._answer = answer
         self._characters = SplitCharacters()
         self._remaining_bytes = limit
@@ -228,10 +228,10 @@ class StreamParser:
             return []
         self._remaining_bytes -= len(chunk)
         try:
-            frames = self._frames.feed(chunk)
+            complete_frames = self._frames.feed(chunk)
         except FrameTooLarge:
             return self._fail(FailureReason.TOO_LARGE)
-        events = self._parse_frames(frames)
+        events = self._parse_frames(complete_frames)
         # Events before the limit still count, so the failure follows them.
         if self._remaining_bytes < 0 and not self.is_over:
             return [*events, *self._fail(FailureReason.TOO_LARGE)]
@@ -244,9 +244,11 @@ class StreamParser:
         events = self._parse_frames(self._frames.end(), is_last=True, is_clean=is_clean)
         return events if self.is_over else [*events, *self._fail(FailureReason.CUT)]
 
-    def _parse_frames(self, frames: list[bytes], *, is_last: bool = False, is_clean: bool = False) -> list[ModelEvent]:
+    def _parse_frames(
+        self, complete_frames: list[bytes], *, is_last: bool = False, is_clean: bool = False
+    ) -> list[ModelEvent]:
         parsed_events: list[ModelEvent] = []
-        for frame in [*frames, *((None,) if is_last and is_clean else ())]:
+        for frame in [*complete_frames, *((None,) if is_last and is_clean else ())]:
             if frame is None:
                 events = self._answer.closed()
             elif frame.strip() == _DONE_FRAME:
@@ -359,10 +361,10 @@ def data_of(image: chat.ImagePart, /) -> tuple[str, str] | None:
     """
     if image.url.startswith(("https://", "http://")):
         return None
-    head, comma, data = image.url.partition(",")
-    if not (head.startswith(_DATA) and head.endswith(";base64") and comma):
+    url_head, comma_found, data = image.url.partition(",")
+    if not (url_head.startswith(_DATA) and url_head.endswith(";base64") and comma_found):
         raise InvalidInput(field="image", problem="is neither an https: address nor a data: URL in base64")
-    return head.removeprefix(_DATA).removesuffix(";base64"), data
+    return url_head.removeprefix(_DATA).removesuffix(";base64"), data
 
 
 def join_roles(messages: tuple[chat.Message, ...], /) -> list[chat.Message]:
@@ -373,10 +375,14 @@ def join_roles(messages: tuple[chat.Message, ...], /) -> list[chat.Message]:
     """
     joined_messages: list[chat.Message] = []
     for message in messages:
-        last = joined_messages[-1] if joined_messages else None
-        if isinstance(message, chat.InputMessage) and isinstance(last, chat.InputMessage) and last.role == message.role:
-            if last.is_reference == message.is_reference:
-                joined_messages[-1] = last.model_copy(update={"parts": (*last.parts, *message.parts)})
+        last_message = joined_messages[-1] if joined_messages else None
+        if (
+            isinstance(message, chat.InputMessage)
+            and isinstance(last_message, chat.InputMessage)
+            and last_message.role == message.role
+        ):
+            if last_message.is_reference == message.is_reference:
+                joined_messages[-1] = last_message.model_copy(update={"parts": (*last_message.parts, *message.parts)})
                 continue
             joined_messages.append(chat.ModelReply(items=(chat.TextPart(text=PARTED),)))
         joined_messages.append(message)
@@ -392,8 +398,10 @@ def require_effort(request: chat.ModelRequest, supported_efforts: Collection[str
     """Return the effort of a request, or None. Raises InvalidInput unless it is among `supported_efforts`."""
     effort = request.reasoning_effort
     if effort is not None and effort not in supported_efforts:
-        there = ", ".join(sorted(supported_efforts))
-        raise InvalidInput(field="reasoning.effort", problem=f"is not supported by this model's dialect: {there}")
+        supported_names = ", ".join(sorted(supported_efforts))
+        raise InvalidInput(
+            field="reasoning.effort", problem=f"is not supported by this model's dialect: {supported_names}"
+        )
     return effort
 
 

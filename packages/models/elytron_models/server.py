@@ -86,8 +86,8 @@ class ModelAddress:
     @property
     def key_variables(self) -> str:
         """Return the names of the variables for the key, for a message."""
-        own = self.vendor.key_variable if self.is_official else None
-        return f"{own} or {KEY_VARIABLE}" if own is not None else KEY_VARIABLE
+        vendor_variable = self.vendor.key_variable if self.is_official else None
+        return f"{vendor_variable} or {KEY_VARIABLE}" if vendor_variable is not None else KEY_VARIABLE
 
     @property
     def issuer(self) -> str:
@@ -97,10 +97,10 @@ class ModelAddress:
 
 def address_of(text: str, /, *, field: str = "model") -> ModelAddress:
     """Return the address in `text`. Raises InvalidInput, which names `field` and repeats nothing of `text`."""
-    prefix, colon, rest = text.partition(":")
-    if not colon or prefix not in VENDORS:
+    prefix, colon_found, address_rest = text.partition(":")
+    if not colon_found or prefix not in VENDORS:
         raise InvalidInput(field=field, problem=f"names none of the dialects {', '.join(VENDORS)}: write {_FORM}")
-    *names, url = _URL.split(rest) if _URL.search(rest) else (rest, VENDORS[prefix].url)
+    *names, url = _URL.split(address_rest) if _URL.search(address_rest) else (address_rest, VENDORS[prefix].url)
     name = "@".join(part for part in names if part is not None)
     if not _NAME.fullmatch(name):
         raise InvalidInput(field=field, problem=f"has no name after the dialect: write {_FORM}")
@@ -114,8 +114,8 @@ def key_of(address: ModelAddress, environment: Mapping[str, str], /) -> str:
 
     The vendor's key is for the vendor's server alone. Raises InvalidInput for a key that no header can hold.
     """
-    own = address.vendor.key_variable if address.is_official else None
-    for variable in (KEY_VARIABLE, own):
+    vendor_variable = address.vendor.key_variable if address.is_official else None
+    for variable in (KEY_VARIABLE, vendor_variable):
         if variable is not None and (key := environment.get(variable, "").strip()):
             return checked_key(key, field=variable)
     return ""
@@ -138,14 +138,14 @@ def checked_key(key: str, /, *, field: str) -> str:
 def _checked_url(url: str, field: str) -> str:
     problem = "has an address without a server: write http:// or https:// and a host"
     try:
-        parts = urlsplit(url)
-        is_server = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        url_parts = urlsplit(url)
+        is_server_address = bool(url_parts.hostname) and (url_parts.port is None or url_parts.port > 0)
     except ValueError:
         raise InvalidInput(field=field, problem=problem) from None
-    if not is_server:
+    if not is_server_address:
         raise InvalidInput(field=field, problem=problem)
     # Addresses appear in reports and logs, so they must contain no credential.
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+    if url_parts.username is not None or url_parts.password is not None or url_parts.query or url_parts.fragment:
         problem = f"has more than scheme, host, port and path in its address: set a key in {KEY_VARIABLE}"
         raise InvalidInput(field=field, problem=problem)
     return url.rstrip("/")
@@ -209,8 +209,8 @@ def failure_of(error: Fields, /, *, status: int | None = None) -> ReplyFailed:
         if (reason := _CODES.get(code)) is not None:
             return ReplyFailed(reason=reason, status=status)
     message = text_field(error, "message").lower()
-    for phrase, reason in _PHRASES.items():
-        if phrase in message:
+    for known_phrase, reason in _PHRASES.items():
+        if known_phrase in message:
             return ReplyFailed(reason=reason, status=status)
     return ReplyFailed(reason=_of_status(status), status=status)
 
@@ -222,13 +222,13 @@ def refusal_of(status: int, body: bytes, /, *, retry_after_s: int = 0) -> ReplyF
     return failure_of(error, status=status).model_copy(update={"retry_after_s": retry_after_s})
 
 
-def error_of(failed: ReplyFailed, /, *, name: str, kind: str = "model") -> ModelError:
-    """Return `failed` as the error of a call of the model `name`, or of what else `kind` says."""
-    status = f" ({failed.status})" if failed.status is not None else ""
-    error_type = ModelUnavailable if failed.is_passing else ModelRefused
-    description = _FAILURE_TEXTS[failed.reason].format(key=_key_variables(name) if kind == "model" else "it")
+def error_of(failure: ReplyFailed, /, *, name: str, kind: str = "model") -> ModelError:
+    """Return `failure` as the error of a call of the model `name`, or of what else `kind` says."""
+    status = f" ({failure.status})" if failure.status is not None else ""
+    error_type = ModelUnavailable if failure.is_passing else ModelRefused
+    description = _FAILURE_TEXTS[failure.reason].format(key=_key_variables(name) if kind == "model" else "it")
     error = error_type(f"the {kind} {name!r} {description}{status}")
-    error.retry_after_s = failed.retry_after_s
+    error.retry_after_s = failure.retry_after_s
     return error
 
 
@@ -331,9 +331,9 @@ class ModelServer:
                 return ReplyFailed(reason=FailureReason.CUT)
             return answer if answer is not None else ReplyFailed(reason=FailureReason.MALFORMED)
 
-    async def waits(self, failed: ReplyFailed, /, *, attempt: int) -> bool:
-        """Wait until the next attempt and return True, or False if `failed` is final."""
-        wait_s = pause_s(failed, attempt=attempt, attempts=self._attempts, jitter=random.random())  # noqa: S311
+    async def waits(self, failure: ReplyFailed, /, *, attempt: int) -> bool:
+        """Wait until the next attempt and return True, or False if `failure` is final."""
+        wait_s = pause_s(failure, attempt=attempt, attempts=self._attempts, jitter=random.random())  # noqa: S311
         if wait_s is None:
             return False
         await self._pause(wait_s)
@@ -347,25 +347,25 @@ class ModelServer:
 
     def _client(self) -> "httpx.AsyncClient":
         """Return the client, opened if there is none for this loop."""
-        loop = asyncio.get_running_loop()
+        event_loop = asyncio.get_running_loop()
         # A client works in only one loop, and cannot be closed after that loop's end.
-        if self._opened is None or self._loop is not loop:
+        if self._opened is None or self._loop is not event_loop:
             self._opened = http_client(self._settings)
-            self._loop = loop
+            self._loop = event_loop
         return self._opened
 
 
-def pause_s(failed: ReplyFailed, /, *, attempt: int, attempts: int, jitter: float) -> float | None:
-    """Return how long to wait before the next attempt, or None if `failed` is final.
+def pause_s(failure: ReplyFailed, /, *, attempt: int, attempts: int, jitter: float) -> float | None:
+    """Return how long to wait before the next attempt, or None if `failure` is final.
 
     A silence is not waited for again. A server that names a time is given it, up to the bound.
     """
-    if attempt >= attempts or not failed.is_passing or failed.reason is FailureReason.TIMEOUT:
+    if attempt >= attempts or not failure.is_passing or failure.reason is FailureReason.TIMEOUT:
         return None
-    if failed.retry_after_s > MODEL_RETRY_AFTER_S:
+    if failure.retry_after_s > MODEL_RETRY_AFTER_S:
         return None
-    backoff = min(MODEL_BACKOFF_S * 2 ** (attempt - 1), MODEL_BACKOFF_MAX_S)
-    return max(float(failed.retry_after_s), backoff * (0.5 + jitter / 2))
+    backoff_s = min(MODEL_BACKOFF_S * 2 ** (attempt - 1), MODEL_BACKOFF_MAX_S)
+    return max(float(failure.retry_after_s), backoff_s * (0.5 + jitter / 2))
 
 
 def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:

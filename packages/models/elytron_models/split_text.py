@@ -46,27 +46,30 @@ class SplitCharacters:
         event = cast("dict[str, object]", parsed)
         return cast("dict[str, object]", self._joined(event, ())) if has_pieces or self._halves else event
 
-    def _joined(self, value: object, place: tuple[object, ...]) -> object:
+    def _joined(self, value: object, fragment_path: tuple[object, ...]) -> object:
         match value:
             case str():
-                return self._join_text(value, place)
+                return self._join_text(value, fragment_path)
             case dict():
                 fields = cast("dict[str, object]", value)
-                inside = (*place, *(fields.get(name) for name in _NUMBERS if isinstance(fields.get(name), int | str)))
-                return {name: self._joined(field, (*inside, name)) for name, field in fields.items()}
+                fragment_place = (
+                    *fragment_path,
+                    *(fields.get(name) for name in _NUMBERS if isinstance(fields.get(name), int | str)),
+                )
+                return {name: self._joined(field, (*fragment_place, name)) for name, field in fields.items()}
             case list():
-                return [self._joined(item, place) for item in cast("list[object]", value)]
+                return [self._joined(item, fragment_path) for item in cast("list[object]", value)]
             case _:
                 return value
 
-    def _join_text(self, text: str, place: tuple[object, ...]) -> str:
+    def _join_text(self, text: str, fragment_path: tuple[object, ...]) -> str:
         if not text:
             return text
-        text = self._halves.pop(place, "") + text
+        text = self._halves.pop(fragment_path, "") + text
         if text.isascii():
             return text
         text = _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
-        if (piece := _OPEN.search(text)) is not None and len(self._halves) < _PLACES:
-            self._halves[place] = piece[0]
-            text = text[: piece.start()]
+        if (piece_match := _OPEN.search(text)) is not None and len(self._halves) < _PLACES:
+            self._halves[fragment_path] = piece_match[0]
+            text = text[: piece_match.start()]
         return _RAW_BYTES.sub(lambda run: run[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), text)

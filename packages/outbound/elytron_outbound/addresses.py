@@ -20,20 +20,20 @@ class JudgedAddress(NamedTuple):
     name: str
 
 
-async def judged_address(parts: SplitResult, /, *, may_be_private: bool) -> JudgedAddress:
+async def judged_address(url_parts: SplitResult, /, *, may_be_private: bool) -> JudgedAddress:
     """Return where to send a request for an address with a host.
 
     The name is resolved once: resolved again for the request, it might lead elsewhere. Raises PermissionRefused for a
     private network unless `may_be_private`, and Unreachable for a host that cannot be found.
     """
-    name = parts.hostname or ""
-    port = parts.port or _PORTS[parts.scheme]
-    number = await number_of(name, port)
-    if not may_be_private and not is_public(number):
+    name = url_parts.hostname or ""
+    port = url_parts.port or _PORTS[url_parts.scheme]
+    ip_text = await number_of(name, port)
+    if not may_be_private and not is_public(ip_text):
         raise PermissionRefused("this address is in a private network")
-    bracketed = f"[{number}]" if ":" in number else number
-    url = parts._replace(netloc=f"{bracketed}:{port}", fragment="").geturl()
-    return JudgedAddress(url, parts.netloc, name)
+    host_text = f"[{ip_text}]" if ":" in ip_text else ip_text
+    url = url_parts._replace(netloc=f"{host_text}:{port}", fragment="").geturl()
+    return JudgedAddress(url, url_parts.netloc, name)
 
 
 _GLOBAL: Final = ipaddress.ip_network("2000::/3")

@@ -76,8 +76,8 @@ def _read_response(response: "httpx.Response", body: bytes) -> "httpx.Response":
     """Return `response` with its decoded body, without the headers of its encoding."""
     import httpx
 
-    framing = {"content-encoding", "content-length", "transfer-encoding"}
-    headers = [pair for pair in response.headers.multi_items() if pair[0].lower() not in framing]
+    framing_headers = {"content-encoding", "content-length", "transfer-encoding"}
+    headers = [pair for pair in response.headers.multi_items() if pair[0].lower() not in framing_headers]
     return httpx.Response(response.status_code, headers=headers, content=body, request=response.request)
 
 
@@ -112,16 +112,16 @@ def bound_items(
     gets at most eight, whatever the server answers.
     """
     first_items: list[ItemT] = []
-    dropped, remaining_chars = 0, bounds.chars
+    dropped_count, remaining_chars = 0, bounds.chars
     for item in items:
         if len(first_items) == bounds.items or remaining_chars <= 0:
-            dropped += 1
+            dropped_count += 1
             continue
-        within = (
+        bounded_items = (
             clip(item, min(bounds.item_chars, remaining_chars))
             if size(item) > min(bounds.item_chars, remaining_chars)
             else item
         )
-        remaining_chars -= size(within)
-        first_items.append(within)
-    return BoundedItems(tuple(first_items), dropped)
+        remaining_chars -= size(bounded_items)
+        first_items.append(bounded_items)
+    return BoundedItems(tuple(first_items), dropped_count)

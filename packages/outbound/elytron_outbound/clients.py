@@ -53,8 +53,8 @@ def http_client(
     settings: ClientSettings, /, *, transport: "httpx.AsyncBaseTransport | None" = None
 ) -> "httpx.AsyncClient":
     """Return a client, which its caller closes. Raises MissingExtra, and InvalidInput for an invalid URL."""
-    more = {"transport": transport} if transport is not None else {}
-    return _open_client("httpx", "AsyncClient", settings, **more)
+    transport_option = {"transport": transport} if transport is not None else {}
+    return _open_client("httpx", "AsyncClient", settings, **transport_option)
 
 
 def blocking_http_client(settings: ClientSettings, /) -> "httpx.Client":
@@ -92,16 +92,16 @@ def _import_library(library: str, settings: ClientSettings) -> Any:
 
 
 def _open_client(library: str, kind: str, settings: ClientSettings, **more: Any) -> Any:
-    http = _import_library(library, settings)
+    client_library = _import_library(library, settings)
     answer_s = None if settings.calls_have_bounds else settings.timeout_s
     connect_s = settings.timeout_s if settings.connect_s is None else min(settings.timeout_s, settings.connect_s)
     uses_environment = settings.uses_environment and not is_local(settings.url)
     try:
-        return getattr(http, kind)(
+        return getattr(client_library, kind)(
             base_url=settings.url,
             headers=dict(settings.headers),
-            timeout=http.Timeout(settings.timeout_s, connect=connect_s, read=answer_s, pool=answer_s),
-            limits=http.Limits(
+            timeout=client_library.Timeout(settings.timeout_s, connect=connect_s, read=answer_s, pool=answer_s),
+            limits=client_library.Limits(
                 max_connections=settings.connections,
                 max_keepalive_connections=settings.idle_connections,
                 keepalive_expiry=settings.idle_s,
@@ -115,11 +115,11 @@ def _open_client(library: str, kind: str, settings: ClientSettings, **more: Any)
             verify=False if settings.url.startswith("http://") else _load_certificates(library, uses_environment),
             **more,
         )
-    except (http.InvalidURL, UnicodeError):
+    except (client_library.InvalidURL, UnicodeError):
         raise InvalidInput(field="url", problem="is not the address of a server") from None
 
 
 @cache
 def _load_certificates(library: str, uses_environment: bool) -> ssl.SSLContext:  # noqa: FBT001 - a key of the cache
-    http: Any = import_module(library)
-    return http.create_ssl_context(trust_env=uses_environment)
+    client_library: Any = import_module(library)
+    return client_library.create_ssl_context(trust_env=uses_environment)

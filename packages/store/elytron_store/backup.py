@@ -41,7 +41,7 @@ class BackupStage:
 
     def _place(self) -> None:
         # A closed database has no accompanying files.
-        if any(is_there(self.path.with_name(self.path.name + tail)) for tail in _BESIDE_A_DATABASE):
+        if any(is_there(self.path.with_name(self.path.name + file_ending)) for file_ending in _BESIDE_A_DATABASE):
             raise StoreFailed(engine="sqlite", doing="closing the copy")
         try:
             if is_folder(self.path):
@@ -57,13 +57,13 @@ class BackupStage:
         sync_path(self.target.absolute().parent)
 
 
-def is_free(place: Path, /) -> bool:
-    """Return whether a store may be created at `place`: nothing is there, or an empty folder. Raises
+def is_free(path: Path, /) -> bool:
+    """Return whether a store may be created at `path`: nothing is there, or an empty folder. Raises
     StoreUnavailable."""
     try:
-        return not any(place.iterdir()) if is_folder(place) else not (is_there(place) or place.is_symlink())
+        return not any(path.iterdir()) if is_folder(path) else not (is_there(path) or path.is_symlink())
     except OSError as error:
-        raise StoreUnavailable(f"cannot read the folder {place.name!r}: {error.strerror}") from error
+        raise StoreUnavailable(f"cannot read the folder {path.name!r}: {error.strerror}") from error
 
 
 @asynccontextmanager
@@ -75,12 +75,12 @@ async def staged_store(target: Path, /) -> AsyncGenerator[BackupStage]:
     """
     folder = target.with_name(f".{target.name}.partial")
     try:
-        lock = await asyncio.to_thread(_take_folder, folder)
+        folder_lock = await asyncio.to_thread(_take_folder, folder)
     except OSError as error:
         raise _unwritable_target(target, error) from error
-    if lock is None:
+    if folder_lock is None:
         raise StoreUnavailable(f"{target.name!r} is being created by another process: wait, or name another file")
-    with lock:
+    with folder_lock:
         try:
             yield BackupStage(folder / "store", target)
         finally:
@@ -96,18 +96,18 @@ def _take_folder(folder: Path) -> FileIO | None:
     while True:
         make_folder(folder)
         try:
-            lock = create_file(folder / _LOCK)
+            folder_lock = create_file(folder / _LOCK)
         except FileNotFoundError:
             continue  # its holder finished just now and removed the folder
-        if not try_lock(lock):
-            lock.close()
+        if not try_lock(folder_lock):
+            folder_lock.close()
             return None
         with suppress(FileNotFoundError):
             # The locked file may be one that its last holder has since removed.
-            if os.path.samestat(os.fstat(lock.fileno()), (folder / _LOCK).stat()):
+            if os.path.samestat(os.fstat(folder_lock.fileno()), (folder / _LOCK).stat()):
                 _clear_folder(folder)
-                return lock
-        lock.close()
+                return folder_lock
+        folder_lock.close()
 
 
 def _leave_folder(folder: Path) -> None:
@@ -151,14 +151,14 @@ async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
     try:
         async with staged_store(target) as stage:
             manifest = await asyncio.to_thread(_copy_store, address, stage.path)
-            checked = await _check_copy(address, stage.path, manifest, clock=clock)
-            if not checked.ok:
+            copy_check = await _check_copy(address, stage.path, manifest, clock=clock)
+            if not copy_check.ok:
                 raise StoreCorrupt(what="something in the store")
             await stage.place()
             await asyncio.to_thread(_keep_time, address.path, clock.now())
     except OSError as error:
         raise StoreUnavailable(f"cannot write {target.name!r}: {error.strerror}") from error
-    return BackedUp(target, manifest.engine, manifest.sealed, _tree_size(target), checked)
+    return BackedUp(target, manifest.engine, manifest.sealed, _tree_size(target), copy_check)
 
 
 def latest_backup(path: Path, /) -> Instant | None:
@@ -171,8 +171,8 @@ def latest_backup(path: Path, /) -> Instant | None:
 
 def size_on_disk(path: Path, /) -> int:
     """Return the size of the files of the store at `path`, including its engine's accompanying files."""
-    beside = [path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm", "-reserve"))]
-    return sum(_tree_size(file) for file in beside if file.exists())
+    new_path = [path, *(path.with_name(f"{path.name}{file_ending}") for file_ending in ("-wal", "-shm", "-reserve"))]
+    return sum(_tree_size(file) for file in new_path if file.exists())
 
 
 def _time_file(path: Path) -> Path:

@@ -84,15 +84,15 @@ class GroupCommitter:
             await self._room.wait()
         if self._closed:
             raise StoreClosed
-        answered: asyncio.Future[CommitReceipt] = self._loop.create_future()
-        self._waiting.append((batch, answered))
+        receipt_future: asyncio.Future[CommitReceipt] = self._loop.create_future()
+        self._waiting.append((batch, receipt_future))
         if self._idle.is_set():
             self._idle.clear()
             # Deferred: what others commit in the same iteration of the loop shares the flush.
             self._loop.call_soon(self._hand_over)
         self._unheard += 1
         try:
-            return await answered
+            return await receipt_future
         finally:
             self._unheard -= 1
 
@@ -110,12 +110,12 @@ class GroupCommitter:
         else:
             self._idle.set()
 
-    def _give(self, work: Work, /, *, otherwise: Sequence[Waiting] = ()) -> None:
+    def _give(self, queued_work: Work, /, *, otherwise: Sequence[Waiting] = ()) -> None:
         self._is_given = True
         try:
-            self._submit(work)
-        except StoreClosed as closed:
-            answer_group(otherwise, [closed] * len(otherwise))
+            self._submit(queued_work)
+        except StoreClosed as closed_error:
+            answer_group(otherwise, [closed_error] * len(otherwise))
             self._loop.call_soon(self._hand_over)
 
     def _write_group(self, group: Sequence[Waiting]) -> None:
@@ -125,26 +125,26 @@ class GroupCommitter:
         except ElytronError as error:
             outcomes = [error] * len(group)
         except BaseException as error:  # noqa: BLE001 - no caller may be left waiting
-            failed = StoreFailed(engine=self._engine, doing="committing")
-            failed.__cause__ = error
-            outcomes = [failed] * len(group)
+            failure = StoreFailed(engine=self._engine, doing="committing")
+            failure.__cause__ = error
+            outcomes = [failure] * len(group)
         self._call_loop(self._tell, group, outcomes)
 
     def _tell(self, group: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
         self._is_given = False
-        work = self._between()
+        between_work = self._between()
         # Maintenance goes first, or a steady stream of commits would postpone it forever.
-        if work is None and self._waits_much():
+        if between_work is None and self._waits_much():
             # The thread continues while the answered callers proceed.
             self._hand_over()
             answer_group(group, outcomes)
             return
         answer_group(group, outcomes)
-        if work is None:
+        if between_work is None:
             # After the callers just answered: their next commits are in the next group.
             self._loop.call_soon(self._hand_over)
         else:
-            self._give(partial(self._do_between, work))
+            self._give(partial(self._do_between, between_work))
 
     def _waits_much(self) -> bool:
         """Return whether the waiting batches are worth a flush."""
@@ -165,22 +165,22 @@ class GroupCommitter:
 def take_group(waiting: deque[Waiting], /) -> Sequence[Waiting]:
     """Take the next batches of callers who still wait, up to the limits of a group."""
     group: list[Waiting] = []
-    size = 0
-    while waiting and len(group) < GROUP_BATCHES and size < store_limits.GROUP_BYTES:
-        batch, answered = waiting.popleft()
+    group_bytes = 0
+    while waiting and len(group) < GROUP_BATCHES and group_bytes < store_limits.GROUP_BYTES:
+        batch, receipt_future = waiting.popleft()
         # A caller cancelled while waiting gets its wish: the batch is left out.
-        if not answered.done():
-            group.append((batch, answered))
-            size += sum([len(change.body) for change in batch.puts])
+        if not receipt_future.done():
+            group.append((batch, receipt_future))
+            group_bytes += sum([len(change.body) for change in batch.puts])
     return group
 
 
 def answer_group(group: Sequence[Waiting], outcomes: Sequence[Outcome], /) -> None:
     """Give each caller of `group` its outcome; callers cancelled meanwhile get none."""
-    for (_, answered), outcome in zip(group, outcomes, strict=True):
-        if answered.done():
+    for (_, receipt_future), outcome in zip(group, outcomes, strict=True):
+        if receipt_future.done():
             continue
         if isinstance(outcome, CommitReceipt):
-            answered.set_result(outcome)
+            receipt_future.set_result(outcome)
         else:
-            answered.set_exception(outcome)
+            receipt_future.set_exception(outcome)

@@ -50,9 +50,9 @@ class DeviceBounds:
     wal_bytes: int = WAL_BYTES
     reserve_bytes: int = RESERVE_BYTES
 
-    def wal_limit(self, free: int, /) -> int:
-        """Return the size at which a WAL is checkpointed, on a device with `free` bytes."""
-        return min(self.wal_bytes, max(free // WAL_SHARE, store_limits.WAL_LEAST_BYTES))
+    def wal_limit(self, available_bytes: int, /) -> int:
+        """Return the size at which a WAL is checkpointed, on a device with this many available bytes."""
+        return min(self.wal_bytes, max(available_bytes // WAL_SHARE, store_limits.WAL_LEAST_BYTES))
 
 
 DEFAULT_BOUNDS: Final = DeviceBounds()
@@ -77,16 +77,16 @@ def file_bytes(path: Path, /) -> int:
 
 def may_grow(path: Path, /, *, to: int) -> bool:
     """Return whether a file next to `path` may have `to` bytes; tests with a short-lived sparse file."""
-    trial = path.with_name(f"{path.name}-trial")
+    trial_path = path.with_name(f"{path.name}-trial")
     try:
-        with open(trial, "wb", buffering=0, opener=private_opener) as file:
+        with open(trial_path, "wb", buffering=0, opener=private_opener) as file:
             file.seek(to)
             file.write(b"\0")
     except OSError as error:
         return error.errno not in FULL
     finally:
         with suppress(OSError):
-            trial.unlink(missing_ok=True)
+            trial_path.unlink(missing_ok=True)
     return True
 
 
@@ -104,31 +104,31 @@ class DeviceReserve:
     @property
     def may_be_short(self) -> bool:
         """True unless the device has room for any reserve."""
-        free = free_bytes(self._path.parent)
-        return free is not None and free < _ROOMY * self._most
+        available_bytes = free_bytes(self._path.parent)
+        return available_bytes is not None and available_bytes < _ROOMY * self._most
 
-    def hold_largest(self, rewritten: int, /) -> None:
+    def hold_largest(self, rewritten_bytes: int, /) -> None:
         """Reserve space as `hold` does, for the largest size named so far."""
         with self._mutex:
-            self._largest = max(self._largest, rewritten)
+            self._largest = max(self._largest, rewritten_bytes)
         self.hold(lambda: self._largest)
 
-    def hold(self, rewritten: Callable[[], int], /) -> None:
+    def hold(self, rewritten_bytes: Callable[[], int], /) -> None:
         """Reserve space for an erasure that rewrites this many bytes. Raises StoreFull if the device has less."""
         with self._mutex:
             if self._looks_spared:
                 self._looks_spared -= 1
                 return
-            free = free_bytes(self._path.parent)
-            if free is None or not self._most:
+            available_bytes = free_bytes(self._path.parent)
+            if available_bytes is None or not self._most:
                 return
-            size = min(rewritten() + _ERASURE_BYTES, self._most)
-            margin = free - _ROOMY * size
-            if margin < 0:
-                self._fill(size)
+            reserve_bytes = min(rewritten_bytes() + _ERASURE_BYTES, self._most)
+            spare_bytes = available_bytes - _ROOMY * reserve_bytes
+            if spare_bytes < 0:
+                self._fill(reserve_bytes)
                 return
             # Not checked again until the writes in between could have used up the margin.
-            self._looks_spared = min(margin // (2 * store_limits.GROUP_BYTES), _LOOKS_SPARED)
+            self._looks_spared = min(spare_bytes // (2 * store_limits.GROUP_BYTES), _LOOKS_SPARED)
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
@@ -136,10 +136,10 @@ class DeviceReserve:
         """Free the reserve file's space; return its size."""
         with self._mutex:
             self._looks_spared = 0
-            size = file_bytes(self._path)
+            reserve_bytes = file_bytes(self._path)
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
-            return size
+            return reserve_bytes
 
     def refill(self, size: int, /) -> None:
         """Reserve `size` bytes again that were just released. Raises StoreFull."""
@@ -158,19 +158,19 @@ class DeviceReserve:
             if not _means_full(error):
                 raise
         self.release()
-        free = free_bytes(self._path.parent)
+        available_bytes = free_bytes(self._path.parent)
         try:
             return write()
         except (OSError, StoreFull) as error:
-            if not _means_full(error) or free is None or not self._grows(beyond=free):
+            if not _means_full(error) or available_bytes is None or not self._grows(beyond=available_bytes):
                 raise
         return write()
 
     def _grows(self, *, beyond: int) -> bool:
         """Return whether the device has more free space than that, now or shortly."""
-        until = time.monotonic() + _READERS_S
+        deadline = time.monotonic() + _READERS_S
         while (free_bytes(self._path.parent) or 0) <= beyond:
-            if time.monotonic() >= until:
+            if time.monotonic() >= deadline:
                 return False
             time.sleep(_READERS_S / 20)
         return True
@@ -183,13 +183,13 @@ class DeviceReserve:
         /,
     ) -> Sequence[Outcome]:
         """Write `batches`; if there is a `refusal`, only those that remove something."""
-        removals = [batch for batch in batches if batch.takes_back]
-        if refusal is None and len(removals) < len(batches):
+        removing_batches = [batch for batch in batches if batch.takes_back]
+        if refusal is None and len(removing_batches) < len(batches):
             try:
                 return write(batches)
-            except StoreFull as full:
-                refusal = full
-        outcomes = iter(self.use(lambda: write(removals)) if removals else ())
+            except StoreFull as full_error:
+                refusal = full_error
+        outcomes = iter(self.use(lambda: write(removing_batches)) if removing_batches else ())
         return [next(outcomes) if refusal is None or batch.takes_back else refusal for batch in batches]
 
     def _fill(self, size: int) -> None:

@@ -128,17 +128,17 @@ def require_runs(space: SpaceId, runs: Sequence[CompactedRun], /) -> None:
     require_space(space)
     if len(runs) > limits.COMPACTION_RUNS:
         raise LimitExceeded(what="runs in a compaction", limit=limits.COMPACTION_RUNS, found=len(runs))
-    end = 0
+    last_sequence = 0
     for run in runs:
-        if not end < run.first < run.last:
+        if not last_sequence < run.first < run.last:
             raise InvalidInput(field="runs", problem="are not in order, or one has only a single entry")
-        end = run.last
+        last_sequence = run.last
 
 
 def stand_in(run: CompactedRun, entries: Sequence[JournalEntry], /) -> JournalEntry:
     """Return the entry that replaces `entries`, those of `run`. Raises Conflict unless it may cover them."""
-    is_whole = bool(entries) and (entries[0].first, entries[-1].sequence) == (run.first, run.last)
-    if not is_whole or any(entry.digest and entry.covers == 1 for entry in entries):
+    matches_run = bool(entries) and (entries[0].first, entries[-1].sequence) == (run.first, run.last)
+    if not matches_run or any(entry.digest and entry.covers == 1 for entry in entries):
         raise missing_run(run)
     replacement = JournalEntry(
         run.last, entries[-1].at, JournalAction.ERASE, COMPACTION_REF, run.digest, covers=run.last - run.first + 1
@@ -159,15 +159,15 @@ def lost_entry(sequence: int, at: Instant, /) -> JournalEntry:
 
 def named_journal(entries: Iterable[JournalEntry], /, *, refs: Collection[DocumentRef]) -> Iterator[JournalEntry]:
     """Yield a journal with lost entries, then an entry for each of `refs` whose own entry may be lost."""
-    unnamed, end, at = set(refs), 0, Instant(0)
+    unnamed_refs, end, last_at = set(refs), 0, Instant(0)
     for entry in entries:
         yield entry
-        end, at = entry.sequence, entry.at
+        end, last_at = entry.sequence, entry.at
         # It was written, or rescued before.
         if entry.action is JournalAction.WRITE or (entry.action is JournalAction.MAINTENANCE and not entry.digest):
-            unnamed.discard(entry.ref)
-    for sequence, ref in enumerate(sorted(unnamed), end + 1):
-        yield JournalEntry(sequence, at, JournalAction.MAINTENANCE, ref, "")
+            unnamed_refs.discard(entry.ref)
+    for sequence, ref in enumerate(sorted(unnamed_refs), end + 1):
+        yield JournalEntry(sequence, last_at, JournalAction.MAINTENANCE, ref, "")
 
 
 def compacted_journal(entries: Iterable[JournalEntry], runs: Sequence[CompactedRun], /) -> Iterator[JournalEntry]:
@@ -322,10 +322,12 @@ class Engine(ABC):
 
     async def _count(self, space: SpaceId, collection: str) -> int:
         """Return the number of documents by reading them; engines that can do better override this."""
-        number, after = 0, ""
-        while page := await self._scan(space, DocumentPage(collection, "", after, limits.SCAN_MAX, descending=False)):
-            number, after = number + len(page), page[-1].ref.key
-        return number
+        document_count, last_key = 0, ""
+        while page := await self._scan(
+            space, DocumentPage(collection, "", last_key, limits.SCAN_MAX, descending=False)
+        ):
+            document_count, last_key = document_count + len(page), page[-1].ref.key
+        return document_count
 
     @abstractmethod
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]: ...
@@ -387,22 +389,22 @@ async def write_windows(
     if anything fails, including when the caller is cancelled.
     """
     window: list[bytes] = []
-    staged = size = 0
+    staged_count = size_bytes = 0
     try:
         async for chunk in blob_pieces(chunks):
-            size += len(chunk)
+            size_bytes += len(chunk)
             window.append(chunk)
             if len(window) == parts:
-                await stage(staged, tuple(window))
-                staged += len(window)
+                await stage(staged_count, tuple(window))
+                staged_count += len(window)
                 window.clear()
-        await publish(staged, tuple(window), size)
+        await publish(staged_count, tuple(window), size_bytes)
     except BaseException:
-        if staged or len(window) == parts:
+        if staged_count or len(window) == parts:
             with suppress(ElytronError):
                 await asyncio.shield(asyncio.ensure_future(discard()))
         raise
-    return size
+    return size_bytes
 
 
 class WriteDurability(StrEnum):
@@ -439,8 +441,8 @@ async def named_spaces(
 def innermost_store(store: Store, /) -> object:
     """Return the engine beneath all wrappers of `store`."""
     engine: object = store
-    while (beneath := getattr(engine, "inner", None)) is not None:
-        engine = beneath
+    while (inner_store := getattr(engine, "inner", None)) is not None:
+        engine = inner_store
     return engine
 
 

@@ -43,18 +43,18 @@ class OrderedKeys:
 
     def window(self, page: DocumentPage, /) -> Sequence[str]:
         """Return the keys of `page`: with its prefix, after its `after` in its direction."""
-        _, prefix, after, limit, descending = page
+        _, prefix, after_key, limit, descending = page
         keys = self._settled()
         if descending:
             # Keys are hex digits, dots and dashes, so every key with the prefix is before prefix + "~".
-            high = bisect_left(keys, prefix + "~") if prefix else len(keys)
-            high = min(high, bisect_left(keys, after)) if after else high
-            low = max(bisect_left(keys, prefix), high - limit)
-            page_keys: Iterator[str] = reversed(keys[low:high])
+            end_index = bisect_left(keys, prefix + "~") if prefix else len(keys)
+            end_index = min(end_index, bisect_left(keys, after_key)) if after_key else end_index
+            start_index = max(bisect_left(keys, prefix), end_index - limit)
+            page_keys: Iterator[str] = reversed(keys[start_index:end_index])
         else:
-            low = bisect_left(keys, prefix)
-            low = max(low, bisect_right(keys, after)) if after else low
-            page_keys = iter(keys[low : low + limit])
+            start_index = bisect_left(keys, prefix)
+            start_index = max(start_index, bisect_right(keys, after_key)) if after_key else start_index
+            page_keys = iter(keys[start_index : start_index + limit])
         # Ascending, the window may run past the last key with the prefix.
         return [key for key in page_keys if key.startswith(prefix)]
 
@@ -125,18 +125,18 @@ class SpaceLedger(Generic[Body]):
 
     def put(self, ref: DocumentRef, document: LedgerDocument[Body], /) -> LedgerDocument[Body] | None:
         """Set the document at `ref`; return the previous one."""
-        before = self._documents.get(ref)
-        if before is None:
+        previous_document = self._documents.get(ref)
+        if previous_document is None:
             self._keys.setdefault(ref.collection, OrderedKeys()).add(ref.key)
         self._documents[ref] = document
-        return before
+        return previous_document
 
     def remove(self, ref: DocumentRef, /) -> LedgerDocument[Body] | None:
         """Remove the document at `ref`; return the previous one."""
-        before = self._documents.pop(ref, None)
-        if before is not None:
+        previous_document = self._documents.pop(ref, None)
+        if previous_document is not None:
             self._keys[ref.collection].remove(ref.key)
-        return before
+        return previous_document
 
     def answered(self) -> Iterator[AnsweredRequest[Body]]:
         """Iterate over the idempotency records, oldest first."""
@@ -146,9 +146,9 @@ class SpaceLedger(Generic[Body]):
         """Return the record of the idempotency key `key`."""
         return self._answered.get(key)
 
-    def remember(self, answered: AnsweredRequest[Body], /) -> None:
+    def remember(self, answered_request: AnsweredRequest[Body], /) -> None:
         """Store an idempotency record."""
-        self._answered[answered.key] = answered
+        self._answered[answered_request.key] = answered_request
 
     def drop(self, key: str, /) -> None:
         """Drop the record of the idempotency key `key`, which is there."""
@@ -189,21 +189,21 @@ class LedgerStage(Generic[Body]):
         """Raise Conflict unless every put, delete and requirement of `batch` names the current revision."""
         expectations = [(change.ref, change.expects) for change in (*batch.puts, *batch.deletes)]
         expectations += [(demand.ref, demand.revision) for demand in batch.requires]
-        for ref, expected in expectations:
-            staged = self._revisions.get(ref)
-            revision = self._ledger.revision(ref) if staged is None else staged
-            if revision != expected:
-                raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=revision)
+        for ref, expected_revision in expectations:
+            staged_revision = self._revisions.get(ref)
+            revision = self._ledger.revision(ref) if staged_revision is None else staged_revision
+            if revision != expected_revision:
+                raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected_revision, found=revision)
 
     def lay(self, batch: Batch, /) -> CommitReceipt:
         """Overlay `batch` as the next in order; return its answer."""
-        first, self.last = self.last + 1, self.last + sum(entry.covers for entry in batch.entries)
+        first_sequence, self.last = self.last + 1, self.last + sum(entry.covers for entry in batch.entries)
         for change in batch.puts:
             self._revisions[change.ref] = change.expects + 1
         for delete in batch.deletes:
             self._revisions[delete.ref] = 0
         if batch.idempotency is None:
-            return CommitReceipt(first, self.last)
+            return CommitReceipt(first_sequence, self.last)
         key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
-        self._answered[key] = AnsweredRequest(key, digest, answer, first, self.last, batch.at)
-        return CommitReceipt(first, self.last, answer=answer)
+        self._answered[key] = AnsweredRequest(key, digest, answer, first_sequence, self.last, batch.at)
+        return CommitReceipt(first_sequence, self.last, answer=answer)

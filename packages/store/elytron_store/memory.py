@@ -38,38 +38,46 @@ class _MemorySpace:
 
     def apply(self, batch: Batch, /) -> CommitReceipt:
         stage = LedgerStage(self.ledger)
-        repeated = stage.find_repeated(batch)
-        if repeated is not None:
-            return CommitReceipt(repeated.first, repeated.last, replayed=True, answer=repeated.answer)
+        repeated_receipt = stage.find_repeated(batch)
+        if repeated_receipt is not None:
+            return CommitReceipt(
+                repeated_receipt.first, repeated_receipt.last, replayed=True, answer=repeated_receipt.answer
+            )
         stage.require_expected(batch)
         self.ledger.forget_before(batch.at)
-        committed = stage.lay(batch)
+        receipt = stage.lay(batch)
         self.journal.extend(number_entries(batch, after=self.ledger.last))
-        self.ledger.last = committed.last
+        self.ledger.last = receipt.last
         for change in batch.puts:
             self.ledger.put(change.ref, LedgerDocument(change.expects + 1, bytes(change.body)))
         for delete in batch.deletes:
             self.ledger.remove(delete.ref)
         if batch.idempotency is not None:
-            once = batch.idempotency
-            record = AnsweredRequest(once.key, once.digest, once.answer, committed.first, committed.last, batch.at)
+            batch_key = batch.idempotency
+            record = AnsweredRequest(
+                batch_key.key, batch_key.digest, batch_key.answer, receipt.first, receipt.last, batch.at
+            )
             self.ledger.remember(record)
-        return committed
+        return receipt
 
     def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         refs = set(erasure.refs)
         documents = sum(self.ledger.remove(ref) is not None for ref in refs)
         blobs = sum(self.blobs.pop(key, None) is not None for key in set(erasure.blobs))
-        places = [place for place, entry in enumerate(self.journal) if entry.ref in refs and entry.digest]
-        for place in places:
-            self.journal[place] = replace(self.journal[place], digest="")
+        entry_indexes = [
+            entry_index for entry_index, entry in enumerate(self.journal) if entry.ref in refs and entry.digest
+        ]
+        for entry_index in entry_indexes:
+            self.journal[entry_index] = replace(self.journal[entry_index], digest="")
         self.journal += erasure_entries(erasure, after=self.ledger.last)
         self.ledger.last = self.journal[-1].sequence
-        return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=len(places), sequence=self.ledger.last)
+        return ErasureReceipt(
+            documents=documents, blobs=blobs, entries_scrubbed=len(entry_indexes), sequence=self.ledger.last
+        )
 
     def behind(self, sequence: int, limit: int, /) -> list[JournalEntry]:
-        start = bisect_right(self.journal, sequence, key=lambda entry: entry.sequence)
-        return self.journal[start : start + limit]
+        start_index = bisect_right(self.journal, sequence, key=lambda entry: entry.sequence)
+        return self.journal[start_index : start_index + limit]
 
 
 class MemoryStore(Engine):
@@ -87,11 +95,11 @@ class MemoryStore(Engine):
 
     async def _commit(self, batch: Batch) -> CommitReceipt:
         space = self._memory_spaces.get(batch.space) or _MemorySpace()
-        committed = space.apply(batch)
+        receipt = space.apply(batch)
         # Only now: a space whose first batch is rejected does not exist.
         self._memory_spaces[batch.space] = space
         self._list_queue(batch.space)
-        return committed
+        return receipt
 
     async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
         memory_space = self._memory_spaces.get(space)
@@ -127,8 +135,8 @@ class MemoryStore(Engine):
 
     def _list_queue(self, space: SpaceId) -> None:
         """Add `space` to the queued ones if it has a queue now."""
-        contents = self._memory_spaces.get(space)
-        if contents is not None and contents.ledger.count(QUEUE):
+        memory_space = self._memory_spaces.get(space)
+        if memory_space is not None and memory_space.ledger.count(QUEUE):
             self._queued.add(space)
         else:
             self._queued.discard(space)

@@ -27,16 +27,16 @@ def create_empty(path: Path, /) -> None:
 
 def replace_file(path: Path, data: bytes, /) -> None:
     """Write `data` to a synced file at `path`, atomically replacing what was there."""
-    beside = path.with_name(f"{path.name}.{token_hex(6)}.new")
+    new_path = path.with_name(f"{path.name}.{token_hex(6)}.new")
     try:
-        with open(beside, "xb", opener=private_opener) as file:
+        with open(new_path, "xb", opener=private_opener) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        new_path.replace(path)
     except OSError:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            new_path.unlink(missing_ok=True)
         raise
 
 
@@ -58,8 +58,8 @@ def read_own_file(path: Path, /, *, size: int) -> bytes | None:
     Raises OSError.
     """
     # Otherwise opening a pipe without a writer would block.
-    more = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | more)) as file:
+    extra_flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | extra_flags)) as file:
         # Checked on the open file, so that what is judged is what is read.
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode):

@@ -167,11 +167,11 @@ async def decode_frames(chunks: AsyncIterable[bytes], /) -> AsyncIterator[tuple[
     async for chunk in chunks:
         buffer += chunk
         while len(buffer) >= _HEAD_BYTES:
-            size = _HEAD_BYTES + int.from_bytes(buffer[1:_HEAD_BYTES], "big")
-            if len(buffer) < size:
+            frame_size = _HEAD_BYTES + int.from_bytes(buffer[1:_HEAD_BYTES], "big")
+            if len(buffer) < frame_size:
                 break
-            kind, data = bytes(buffer[:1]), bytes(buffer[_HEAD_BYTES:size])
-            del buffer[:size]
+            kind, data = bytes(buffer[:1]), bytes(buffer[_HEAD_BYTES:frame_size])
+            del buffer[:frame_size]
             yield kind, data
             if kind == END:
                 return
@@ -236,8 +236,8 @@ async def _serve_spaces(store: Store, space_access: SpaceAccess, call: SpacesCal
     if space_access.only is None:
         spaces = await store.spaces(after=call.after, limit=call.limit)
         return SpacesAnswer(spaces=tuple(space for space in spaces if not is_reserved(space)))
-    holds = call.after == "" and bool(await store.journal(space_access.only, after=0, limit=1))
-    return SpacesAnswer(spaces=(space_access.only,) if holds else ())
+    holds_only_space = call.after == "" and bool(await store.journal(space_access.only, after=0, limit=1))
+    return SpacesAnswer(spaces=(space_access.only,) if holds_only_space else ())
 
 
 async def _serve_erase(store: Store, space_access: SpaceAccess, call: EraseCall) -> WireValue:
@@ -253,9 +253,9 @@ async def _permitted_erasure(space_access: SpaceAccess, erasure: ErasureTarget) 
     if not closed_refs or space_access.removable is None:
         space_access.require_open(closed_refs)
         return erasure
-    removable = await space_access.removable(erasure.space)
-    space_access.require_open(closed_refs.difference(removable))
-    return replace(erasure, refs=tuple(dict.fromkeys((*erasure.refs, *removable))))
+    removable_refs = await space_access.removable(erasure.space)
+    space_access.require_open(closed_refs.difference(removable_refs))
+    return replace(erasure, refs=tuple(dict.fromkeys((*erasure.refs, *removable_refs))))
 
 
 async def _serve_check(store: Store, _space_access: SpaceAccess, _call: HealthCall) -> WireValue:

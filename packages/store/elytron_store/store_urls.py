@@ -69,8 +69,10 @@ class StoreAddress:
     @property
     def options(self) -> str:
         """Return the options in a local store's URL: `?` and its limits, or nothing."""
-        own = {name: value for name, value in asdict(self.bounds).items() if value != getattr(DEFAULT_BOUNDS, name)}
-        return f"?{urlencode(own)}" if own else ""
+        own_bounds = {
+            name: value for name, value in asdict(self.bounds).items() if value != getattr(DEFAULT_BOUNDS, name)
+        }
+        return f"?{urlencode(own_bounds)}" if own_bounds else ""
 
     def url_at(self, path: Path, /) -> str:
         """Return the URL of a store of this engine at `path`."""
@@ -95,29 +97,29 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = manifest.is_fo
     url_match = _SCHEME.fullmatch(url)
     if url_match is None:
         return _parse_path(url, is_folder=is_folder)
-    scheme, rest = url_match[1].lower(), url_match[2]
+    scheme, address_text = url_match[1].lower(), url_match[2]
     match scheme:
         case "memory":
             # A name after it is allowed and ignored: each opening creates a separate store.
             return StoreAddress("memory")
         case "embedded":
-            return _local_address("embedded", rest) if rest.strip("/") else StoreAddress("embedded")
+            return _local_address("embedded", address_text) if address_text.strip("/") else StoreAddress("embedded")
         case "file":
-            return _local_address("file", rest)
+            return _local_address("file", address_text)
         case "sqlite":
-            return _local_address("sqlite", rest)
+            return _local_address("sqlite", address_text)
         case "gateway+http" | "gateway+https":
-            return StoreAddress("gateway", url=_server_address(f"{scheme.removeprefix('gateway+')}:{rest}"))
+            return StoreAddress("gateway", url=_server_address(f"{scheme.removeprefix('gateway+')}:{address_text}"))
         case "postgresql" | "postgres":
             from elytron_store.postgres.address import parse_address
 
-            parse_address(f"postgresql:{rest}")
-            return StoreAddress("postgres", url=f"postgresql:{rest}")
+            parse_address(f"postgresql:{address_text}")
+            return StoreAddress("postgres", url=f"postgresql:{address_text}")
         case "mcp+http" | "mcp+https":
-            return _file_server(f"{scheme.removeprefix('mcp+')}:{rest}")
+            return _file_server(f"{scheme.removeprefix('mcp+')}:{address_text}")
         case _:
             # Without slashes the first part may as well be a user name in front of a password.
-            name = f" {scheme!r}" if rest.startswith("//") else ""
+            name = f" {scheme!r}" if address_text.startswith("//") else ""
             raise StoreUrlInvalid(problem=f"has the unknown scheme{name}{scheme_instead(scheme)}")
 
 
@@ -152,7 +154,7 @@ async def open_store(
             address = StoreAddress("memory")
         if keys is not None:  # a store that cannot be sealed is not created
             await keys.wrap(bytes(_PROBE_BYTES), key_id=keys.current(), context=b"probe")
-    opening = await _find_store(
+    found_store = await _find_store(
         address,
         _StoreExpectation(profile, keys is not None, when_missing),
         clock=clock,
@@ -162,14 +164,16 @@ async def open_store(
     )
     try:
         store = (
-            await _open_unsealed(opening) if keys is None else await _open_sealed(opening, keys, ids=ids, clock=clock)
+            await _open_unsealed(found_store)
+            if keys is None
+            else await _open_sealed(found_store, keys, ids=ids, clock=clock)
         )
         if address.path is not None and keys is not None:
             _require_pinned(store, keys, address.path, is_new=is_new)
         # Last, since a failed opening changes nothing.
-        await opening.note()
+        await found_store.note()
     except BaseException:
-        await opening.store.close()
+        await found_store.store.close()
         raise
     return store
 
@@ -267,16 +271,16 @@ async def _find_store(
             from elytron_store.mcp.tools import ToolFiles, http_session
 
             files = ToolFiles(http_session(address.url, api_key=api_key), project=address.project)
-            is_made = when_missing is WhenMissing.MAKE
+            makes_store = when_missing is WhenMissing.MAKE
             try:
-                remote = await McpStore.open(
-                    files, clock=clock, ids=ids, profile=profile, sealed=sealed, is_made=is_made
+                remote_store = await McpStore.open(
+                    files, clock=clock, ids=ids, profile=profile, sealed=sealed, is_made=makes_store
                 )
             except StoreMissing:
                 if when_missing is WhenMissing.REFUSE:
                     raise
             else:
-                return _FoundStore(remote, _note_nothing)
+                return _FoundStore(remote_store, _note_nothing)
         case "postgres", _ if address.url is not None:
             try:
                 return await _find_tables(
@@ -306,31 +310,33 @@ async def _find_tables(
     from elytron_store.postgres.address import parse_address
     from elytron_store.postgres.tables import PostgresTarget, require_sealing
 
-    place = parse_address(url)
-    require_sealing(place, sealed=sealed)
-    target = PostgresTarget(place, clock.now(), profile, sealed, is_made=when_missing is WhenMissing.MAKE)
+    postgres_address = parse_address(url)
+    require_sealing(postgres_address, sealed=sealed)
+    target = PostgresTarget(postgres_address, clock.now(), profile, sealed, is_made=when_missing is WhenMissing.MAKE)
     store = await PostgresStore.open_unnoted(target, clock=clock)
-    note = partial(store.note_opening, target.at)
-    if not place.blobs:
-        return _FoundStore(store, note)
+    note_opening = partial(store.note_opening, target.at)
+    if not postgres_address.blobs:
+        return _FoundStore(store, note_opening)
     from elytron_store.wrappers.object_blobs import ObjectBlobStore
 
     try:
-        return _FoundStore(await ObjectBlobStore.open(store, place.blobs), note)
+        return _FoundStore(await ObjectBlobStore.open(store, postgres_address.blobs), note_opening)
     except BaseException:
         await store.close()
         raise
 
 
-async def _open_sealed(opening: _FoundStore, keys: KeyProvider, /, *, ids: IdSource | None, clock: Clock) -> Store:
+async def _open_sealed(found_store: _FoundStore, keys: KeyProvider, /, *, ids: IdSource | None, clock: Clock) -> Store:
     from elytron_store.sealed.keyring import mark_shared
     from elytron_store.sealed.records import KeyringCoverage
     from elytron_store.sealed.store import SealedStore
 
-    covers = KeyringCoverage.SPACES if opening.shared else KeyringCoverage.STORE
-    if opening.shared:
-        await mark_shared(opening.store, clock)
-    return await SealedStore.open(opening.store, keys=keys, ids=ids or RandomIds(clock), clock=clock, covers=covers)
+    keyring_coverage = KeyringCoverage.SPACES if found_store.shared else KeyringCoverage.STORE
+    if found_store.shared:
+        await mark_shared(found_store.store, clock)
+    return await SealedStore.open(
+        found_store.store, keys=keys, ids=ids or RandomIds(clock), clock=clock, covers=keyring_coverage
+    )
 
 
 def _require_pinned(store: Store, keys: KeyProvider, place: Path, /, *, is_new: bool) -> None:
@@ -342,30 +348,30 @@ def _require_pinned(store: Store, keys: KeyProvider, place: Path, /, *, is_new: 
         keys.pins.require(place, store.identity, is_new=is_new)
 
 
-async def _open_unsealed(opening: _FoundStore, /) -> Store:
+async def _open_unsealed(found_store: _FoundStore, /) -> Store:
     """Return the store, which was not sealed as a whole, whatever its manifest says. Raises StoreForeign.
 
     A store that was sealed as a whole contains no plain space besides its keyring. A shared store contains sealed
     spaces next to plain ones, one of which was written with their keyring.
     """
-    if not opening.shared:
+    if not found_store.shared:
         from elytron_store.sealed.records import GUARD, INNER, KEYRING, NAMES, KeyringCoverage, NamesRecord, read_record
 
-        covers, has_keyring = None, True
+        keyring_coverage, has_keyring = None, True
         with suppress(SealBroken, StoreCorrupt):  # damage there matters only to those with keys
-            (names_document,) = await opening.store.get(KEYRING, [NAMES])
-            has_keyring = names_document is not None or bool(await opening.store.journal(KEYRING, after=0, limit=1))
-            covers = (
+            (names_document,) = await found_store.store.get(KEYRING, [NAMES])
+            has_keyring = names_document is not None or bool(await found_store.store.journal(KEYRING, after=0, limit=1))
+            keyring_coverage = (
                 None if names_document is None else read_record(NamesRecord, names_document.body, what="names").covers
             )
-        if covers is KeyringCoverage.STORE or (has_keyring and not await _has_plain_space(opening.store)):
+        if keyring_coverage is KeyringCoverage.STORE or (has_keyring and not await _has_plain_space(found_store.store)):
             raise StoreForeign(
                 "this store is sealed, but its manifest was altered to say that it is not: restore it from a backup"
             )
-        for space in () if has_keyring else await opening.store.spaces(limit=limits.SCAN_MAX):
-            if INNER.fullmatch(space) and await _is_there(opening.store, space, GUARD):
+        for space in () if has_keyring else await found_store.store.spaces(limit=limits.SCAN_MAX):
+            if INNER.fullmatch(space) and await _is_there(found_store.store, space, GUARD):
                 raise StoreForeign("this store is sealed, and its keyring was removed: restore it from a backup")
-    return opening.store
+    return found_store.store
 
 
 async def _has_plain_space(store: Store, /) -> bool:
@@ -374,11 +380,11 @@ async def _has_plain_space(store: Store, /) -> bool:
 
     if await _is_there(store, SHARED, SHARED_MARK):
         return True
-    after = ""
-    while page := await store.spaces(limit=limits.SCAN_MAX, after=after):
+    last_space = ""
+    while page := await store.spaces(limit=limits.SCAN_MAX, after=last_space):
         if any(space != KEYRING and not INNER.fullmatch(space) for space in page):
             return True
-        after = page[-1]
+        last_space = page[-1]
     return False
 
 
@@ -412,15 +418,15 @@ def _parse_path(text: str, /, *, is_folder: Callable[[Path], bool]) -> StoreAddr
     except RuntimeError:
         raise StoreUrlInvalid(problem="begins with ~ but names no user's home") from None
     try:
-        in_folder = text.endswith("/") or is_folder(path)
+        is_in_folder = text.endswith("/") or is_folder(path)
     except OSError as error:
         raise StoreUrlInvalid(problem=f"is a path that cannot be read: {error.strerror}") from error
-    if in_folder:
+    if is_in_folder:
         return StoreAddress("file", path)
     if path.suffix.lower() in _DATABASE_SUFFIXES:
         return StoreAddress("sqlite", path)
-    place, mark, _ = text.partition("?")
-    if mark and Path(place).suffix.lower() in _DATABASE_SUFFIXES:
+    path_text, query_mark, _ = text.partition("?")
+    if query_mark and Path(path_text).suffix.lower() in _DATABASE_SUFFIXES:
         raise StoreUrlInvalid(
             problem="is a path, which takes no options: write sqlite: before it, as in sqlite:m.db?reserve_bytes=0"
         )
@@ -435,35 +441,35 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def _local_address(engine: Literal["file", "sqlite", "embedded"], rest: str) -> StoreAddress:
+def _local_address(engine: Literal["file", "sqlite", "embedded"], address_text: str) -> StoreAddress:
     """Return the address of a local store, whose URL may limit its disk use."""
-    place, _, query = rest.partition("?")
+    path_text, _, query = address_text.partition("?")
     names = ("reserve_bytes", "wal_bytes") if engine == "sqlite" else ("reserve_bytes",)
-    bounds: dict[str, int] = {}
+    bound_values: dict[str, int] = {}
     for option in query.split("&") if query else ():
         name, _, text = option.partition("=")
-        if name not in names or name in bounds:
+        if name not in names or name in bound_values:
             raise StoreUrlInvalid(problem=f"has a query other than ?{'=N and '.join(names)}=N: write ? as %3F in names")
         if not text.isdecimal() or len(text) > _BOUND_DIGITS:
             raise StoreUrlInvalid(problem=f"needs a number of bytes after {name}=")
-        bounds[name] = int(text)
-        if name == "wal_bytes" and bounds[name] < WAL_LEAST_BYTES:
+        bound_values[name] = int(text)
+        if name == "wal_bytes" and bound_values[name] < WAL_LEAST_BYTES:
             raise StoreUrlInvalid(problem=f"needs at least {WAL_LEAST_BYTES} bytes after {name}=")
-    return StoreAddress(engine, _scheme_path(place), bounds=DeviceBounds(**bounds))
+    return StoreAddress(engine, _scheme_path(path_text), bounds=DeviceBounds(**bound_values))
 
 
-def _scheme_path(rest: str) -> Path:
+def _scheme_path(address_text: str) -> Path:
     """Return the path after a scheme."""
-    if "#" in rest:
+    if "#" in address_text:
         raise StoreUrlInvalid(problem="has a fragment: write # as %23 in names")
-    if rest.startswith("//"):
-        host, slash, absolute = rest[2:].partition("/")
-        if host not in {"", "localhost"} or not slash:
+    if address_text.startswith("//"):
+        host_name, slash, absolute = address_text[2:].partition("/")
+        if host_name not in {"", "localhost"} or not slash:
             # Not shown: the URL may contain the user and password of another kind of store.
             raise StoreUrlInvalid(problem="names a host: use three slashes for an absolute path")
-        rest = "/" + absolute.lstrip("/")
+        address_text = "/" + absolute.lstrip("/")
     try:
-        text = unquote_to_bytes(rest).decode("utf-8")
+        text = unquote_to_bytes(address_text).decode("utf-8")
     except UnicodeError:
         raise StoreUrlInvalid(problem="has %-escapes or characters that are not UTF-8") from None
     if not text.strip("/") or "\0" in text:
@@ -476,12 +482,12 @@ def _scheme_path(rest: str) -> Path:
 def _server_address(url: str) -> str:
     """Return the address of a server, without a user: keys are passed separately."""
     try:
-        parts = urlsplit(url)
-        is_one = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        url_parts = urlsplit(url)
+        is_server_address = bool(url_parts.hostname) and (url_parts.port is None or url_parts.port > 0)
     except ValueError:
-        is_one = False
-        parts = urlsplit("")
-    if not is_one or parts.username is not None or parts.query or parts.fragment:
+        is_server_address = False
+        url_parts = urlsplit("")
+    if not is_server_address or url_parts.username is not None or url_parts.query or url_parts.fragment:
         raise StoreUrlInvalid(problem="names no server: gateway+http:// or gateway+https://, a host and a port")
     return url.rstrip("/")
 
@@ -489,15 +495,15 @@ def _server_address(url: str) -> str:
 def _file_server(url: str) -> StoreAddress:
     """Return the address of an MCP file server. Its key goes over the wire, so the connection is encrypted or local."""
     try:
-        parts = urlsplit(url)
-        query = parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-        server = _server_address(urlunsplit(parts._replace(query="")))
-        is_near = parts.hostname in _LOOPBACK
+        url_parts = urlsplit(url)
+        query = parse_qs(url_parts.query, keep_blank_values=True, strict_parsing=bool(url_parts.query))
+        server_address = _server_address(urlunsplit(url_parts._replace(query="")))
+        is_local = url_parts.hostname in _LOOPBACK
     except ValueError:
         raise StoreUrlInvalid(problem="names no server: mcp+https://, a host and a path") from None
-    if parts.scheme == "http" and not is_near:
+    if url_parts.scheme == "http" and not is_local:
         raise StoreUrlInvalid(problem="is not encrypted: use mcp+https://, or a server on this machine")
     project = query.pop("project", [MCP_PROJECT])
     if query or len(project) != 1:
         raise StoreUrlInvalid(problem="has a query other than ?project=NAME")
-    return StoreAddress("mcp", url=server, project=project[0])
+    return StoreAddress("mcp", url=server_address, project=project[0])

@@ -95,13 +95,17 @@ class ArchiveHandlers:
         require_length(request.scope, limit=self._archive_bytes)
         mode, dry_run = _import_mode(request), query_flag(request.query_params, "dry_run")
         # Checked before the body is read, so that a rejected caller sends no archive in vain.
-        word = word_of(principal_of(request.scope).kind, mode)
+        archive_word = word_of(principal_of(request.scope).kind, mode)
         async with work_folder() as folder:
             await self._require_match(request, folder)
             path = folder / "sent.zip"
             await receive_file(request, path, limit=self._archive_bytes)
             import_request = MemoryImportRequest(
-                path=os.fspath(path), mode=mode, word=word, dry_run=dry_run, scope=query_scope(request.query_params)
+                path=os.fspath(path),
+                mode=mode,
+                word=archive_word,
+                dry_run=dry_run,
+                scope=query_scope(request.query_params),
             )
             return render_answer(await self._call(request, import_request))
 
@@ -111,15 +115,15 @@ class ArchiveHandlers:
 
     async def _require_match(self, request: Request, folder: Path) -> None:
         """Raise PreconditionFailed if the caller saw another state of the space."""
-        expected = request.headers.get("if-match")
-        if expected is None:
+        expected_etag = request.headers.get("if-match")
+        if expected_etag is None:
             return
         # An ETag does not say for which of the two forms it was made.
         for include_private in (True, False):
             answer = await self._call(request, _export_request(request, folder, include_private=include_private))
             if not isinstance(answer, AcceptedAnswer):
                 raise PreconditionFailed
-            if expected in {"*", _archive_etag(answer.report)}:
+            if expected_etag in {"*", _archive_etag(answer.report)}:
                 return
         raise PreconditionFailed
 

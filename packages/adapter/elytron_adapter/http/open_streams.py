@@ -60,8 +60,8 @@ class StreamGuard:
         if self.reason is None:
             try:
                 with acting_as(self.principal):
-                    for require in REASONS:
-                        await require(self)
+                    for check_reason in REASONS:
+                        await check_reason(self)
             except ENDS as error:
                 self.reason = error
                 self._has_reason.set()
@@ -71,16 +71,18 @@ class StreamGuard:
 
     async def ended(self, *, recheck_s: float = limits.STREAM_RECHECK_S) -> ElytronError | None:
         """Wait until the server starts to shut down (None), or there is a reason to end the stream."""
-        closing = self.admission.closing
-        waits = {asyncio.create_task(closing.wait()), asyncio.create_task(self._has_reason.wait())}
+        shutdown_event = self.admission.closing
+        waiters = {asyncio.create_task(shutdown_event.wait()), asyncio.create_task(self._has_reason.wait())}
         try:
-            while self.reason is None and not closing.is_set():
-                finished, _ = await asyncio.wait(waits, timeout=recheck_s, return_when=asyncio.FIRST_COMPLETED)
-                if not finished:
+            while self.reason is None and not shutdown_event.is_set():
+                finished_waiters, _ = await asyncio.wait(
+                    waiters, timeout=recheck_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not finished_waiters:
                     await self.ends()
         finally:
-            for wait in waits:
-                wait.cancel()
+            for waiter in waiters:
+                waiter.cancel()
         return self.reason
 
 
@@ -106,22 +108,24 @@ async def guarded_items(
     A reason is one of the list, or an error of the items. There is none when the items end, the client is gone, or the
     server shuts down. If left early, it must be closed.
     """
-    disconnect = asyncio.ensure_future(client_gone(receive))
-    ended = asyncio.ensure_future(guard.ended(recheck_s=recheck_s))
-    coming = asyncio.ensure_future(anext(items))
+    disconnect_task = asyncio.ensure_future(client_gone(receive))
+    end_task = asyncio.ensure_future(guard.ended(recheck_s=recheck_s))
+    next_item_task = asyncio.ensure_future(anext(items))
     try:
         while True:
             # The read continues over silences: cancelling it could lose an item that it had taken.
-            await asyncio.wait({coming, disconnect, ended}, timeout=silence_s, return_when=asyncio.FIRST_COMPLETED)
-            if ended.done() or disconnect.done():
-                if ended.done() and (reason := ended.result()) is not None:
+            await asyncio.wait(
+                {next_item_task, disconnect_task, end_task}, timeout=silence_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if end_task.done() or disconnect_task.done():
+                if end_task.done() and (reason := end_task.result()) is not None:
                     yield reason
                 return
-            if not coming.done():
+            if not next_item_task.done():
                 yield None
                 continue
             try:
-                item = coming.result()
+                item = next_item_task.result()
             except StopAsyncIteration:
                 return
             except ElytronError as error:
@@ -131,12 +135,12 @@ async def guarded_items(
                 yield reason
                 return
             yield item
-            coming = asyncio.ensure_future(anext(items))
+            next_item_task = asyncio.ensure_future(anext(items))
     finally:
         # A generator cannot be closed while it runs, so this read ends first.
-        for task in (coming, disconnect, ended):
+        for task in (next_item_task, disconnect_task, end_task):
             task.cancel()
-        await asyncio.gather(coming, disconnect, ended, return_exceptions=True)
+        await asyncio.gather(next_item_task, disconnect_task, end_task, return_exceptions=True)
         await items.aclose()
 
 

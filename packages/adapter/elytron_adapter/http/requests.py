@@ -49,9 +49,9 @@ class HeaderIndex(Headers):
 
 def admit_connection(scope: Scope, /) -> None:
     """Tell the server that the connection has a valid credential, if the server counts connections."""
-    note = scope.get("state", {}).get(ADMITTED)
-    if note is not None:
-        note()
+    report_admission = scope.get("state", {}).get(ADMITTED)
+    if report_admission is not None:
+        report_admission()
 
 
 def heads_of(scope: Scope, /) -> Headers:
@@ -98,8 +98,8 @@ async def read_body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
 
 def raw_path(scope: Scope, /) -> str:
     """Return the path as received, with its escapes."""
-    raw: bytes | None = scope.get("raw_path")
-    return raw.partition(b"?")[0].decode("latin-1") if raw else quote(scope["path"])
+    escaped_path: bytes | None = scope.get("raw_path")
+    return escaped_path.partition(b"?")[0].decode("latin-1") if escaped_path else quote(scope["path"])
 
 
 def is_plain_path(path: str, /) -> bool:
@@ -118,23 +118,23 @@ async def next_message(receive: Receive, /) -> Message:
 
 async def whole_body(receive: Receive, /, *, limit: int) -> bytes:
     """Return the body. Raises PayloadTooLarge at its limit, ClientDisconnect."""
-    whole = bytearray()
+    body = bytearray()
     while True:
         message = await next_message(receive)
-        whole += message.get("body", b"")
-        if len(whole) > limit:
+        body += message.get("body", b"")
+        if len(body) > limit:
             raise PayloadTooLarge(limit=limit, what="the body")
         if not message.get("more_body", False):
-            return bytes(whole)
+            return bytes(body)
 
 
 def repeat_body(data: bytes, receive: Receive, /) -> Receive:
     """Return a receiver that repeats the body that was already read, and then each later message."""
-    unread = [data]
+    unread_bodies = [data]
 
     async def again() -> Message:
-        if unread:
-            return {"type": "http.request", "body": unread.pop(), "more_body": False}
+        if unread_bodies:
+            return {"type": "http.request", "body": unread_bodies.pop(), "more_body": False}
         return await receive()
 
     return again
@@ -143,19 +143,19 @@ def repeat_body(data: bytes, receive: Receive, /) -> Receive:
 async def body_pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncIterator[bytes]:
     """Yield the body in pieces, each within the body timeout. Raises as `read_body` does."""
     require_length(scope, limit=limit)
-    size, more = 0, True
-    while more:
+    size_bytes, has_more = 0, True
+    while has_more:
         try:
             async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
                 message = await next_message(receive)
         except TimeoutError:
             raise HTTPException(408) from None
         piece: bytes = message.get("body", b"")
-        size += len(piece)
-        if size > limit:
+        size_bytes += len(piece)
+        if size_bytes > limit:
             raise PayloadTooLarge(limit=limit, what="the body")
         yield piece
-        more = message.get("more_body", False)
+        has_more = message.get("more_body", False)
 
 
 def strict_json_app(app: ASGIApp, /, *, limit: int, require: Callable[[Json], None]) -> ASGIApp:
@@ -267,8 +267,8 @@ def is_own_page(scope: Scope, headers: Headers, /) -> bool:
     scheme = _SCHEMES.get(transport := scope.get("scheme", "http"), transport)
     if origin is None:
         return True
-    place = _address_parts(origin)
-    return place is not None and place == _address_parts(f"{scheme}://{headers.get('host', '')}")
+    page_address = _address_parts(origin)
+    return page_address is not None and page_address == _address_parts(f"{scheme}://{headers.get('host', '')}")
 
 
 def is_host_allowed(headers: Headers, hosts: frozenset[str], /) -> bool:
@@ -282,11 +282,11 @@ def is_host_allowed(headers: Headers, hosts: frozenset[str], /) -> bool:
 def _address_parts(address: str) -> tuple[str, str, int] | None:
     """Return the scheme, host and port of an address; None if it has none."""
     try:
-        parts = urlsplit(address)
-        port = parts.port or _PORTS.get(parts.scheme)
+        url_parts = urlsplit(address)
+        port = url_parts.port or _PORTS.get(url_parts.scheme)
     except ValueError:
         return None
-    return (parts.scheme, parts.hostname, port) if parts.hostname and port else None
+    return (url_parts.scheme, url_parts.hostname, port) if url_parts.hostname and port else None
 
 
 @lru_cache(64)

@@ -40,20 +40,20 @@ class ProblemDocument(Value):
     details: dict[str, str | int] = {}
 
 
-def problem_document(rejected: RejectedAnswer, /) -> ProblemDocument:
-    """Return the problem document of `rejected`."""
-    row = failure_of(rejected.error_key)
+def problem_document(rejection: RejectedAnswer, /) -> ProblemDocument:
+    """Return the problem document of `rejection`."""
+    row = failure_of(rejection.error_key)
     return ProblemDocument(
-        type=f"urn:elytron:error:{rejected.error_key}",
+        type=f"urn:elytron:error:{rejection.error_key}",
         title=row.title,
         status=row.status,
-        detail=rejected.reason,
-        instance=f"urn:elytron:request:{rejected.request_id}",
-        code=rejected.error_key,
-        seed_key=rejected.seed_key,
-        request_id=rejected.request_id,
-        retryable=rejected.retryable,
-        details=rejected.details,
+        detail=rejection.reason,
+        instance=f"urn:elytron:request:{rejection.request_id}",
+        code=rejection.error_key,
+        seed_key=rejection.seed_key,
+        request_id=rejection.request_id,
+        retryable=rejection.retryable,
+        details=rejection.details,
     )
 
 
@@ -116,10 +116,10 @@ async def give_answer(
     await send({"type": "http.response.body", "body": body})
 
 
-def refused_response(rejected: RejectedAnswer, /, *, headers: dict[str, str] | None = None) -> Response:
-    """Return the problem document for `rejected`, with a retry hint if that can help."""
-    document = problem_document(rejected)
-    all_headers = {**(headers or {}), ERROR_KEY: rejected.error_key}
+def refused_response(rejection: RejectedAnswer, /, *, headers: dict[str, str] | None = None) -> Response:
+    """Return the problem document for `rejection`, with a retry hint if that can help."""
+    document = problem_document(rejection)
+    all_headers = {**(headers or {}), ERROR_KEY: rejection.error_key}
     if (document.retryable and document.status in {429, 503}) or document.code == "still_running":
         all_headers["Retry-After"] = str(document.details.get("retry_after_s", RETRY_AFTER_S))
     if document.status == 401:

@@ -44,10 +44,12 @@ async def _secret_answer(admission: CallerAdmission, route: Route[SecretCall], r
     scope = own_scope(principal.space, runtime.scope)
     if scope is None:
         raise ScopeMissing(operation=route.name, way_out="an operator has no secret: use a user's key")
-    form = route.request if isinstance(route.request, type) else None
-    body = await json_body(request, limit=_BODY_BYTES) if form is not None else b""
+    request_type = route.request if isinstance(route.request, type) else None
+    body = await json_body(request, limit=_BODY_BYTES) if request_type is not None else b""
     async with admission.admitted(principal, body=body):
-        fields = dict(envelope.decode_as(form, body or b"{}", limit=_BODY_BYTES)) if form is not None else {}
+        fields = (
+            dict(envelope.decode_as(request_type, body or b"{}", limit=_BODY_BYTES)) if request_type is not None else {}
+        )
         answer = await route.handler(runtime.secrets, scope.space, **fields)
     return value_response(answer, headers=_UNKEPT)
 

@@ -66,7 +66,7 @@ _CLOSED = frozenset({RUNTIME_RECORDS, SECRET_SLOT.collection})
 def store_surfaces(admission: CallerAdmission, /) -> Iterable[Surface]:
     """Return the family of the port's routes."""
     context = admission.dispatcher.runtime.context
-    store, removable = context.store, partial(every_copy, context)
+    store, erasure_copies = context.store, partial(every_copy, context)
 
     async def answer_call(route: Route[Handler], request: Request) -> Response:
         body = await json_body(request, limit=HTTP_STORE_BODY_BYTES)
@@ -76,8 +76,8 @@ def store_surfaces(admission: CallerAdmission, /) -> Iterable[Surface]:
         except ValidationError:
             raise InvalidJson(problem="is not a call of the store port") from None
         principal = principal_of(request.scope)
-        wall = SpaceAccess(principal.space, partial(_own_space, principal), _CLOSED, removable)
-        return _json_response(await route.handler(store, wall, call))
+        space_access = SpaceAccess(principal.space, partial(_own_space, principal), _CLOSED, erasure_copies)
+        return _json_response(await route.handler(store, space_access, call))
 
     async def put_blob(request: Request) -> Response:
         space, key = _named_blob(request)
@@ -87,14 +87,14 @@ def store_surfaces(admission: CallerAdmission, /) -> Iterable[Surface]:
     async def get_blob(request: Request) -> Response:
         chunks = store.read_blob(*_named_blob(request))
         # The first chunk is read before anything is answered, so that a missing blob is reported in the status.
-        first = await anext(chunks, None)
+        first_chunk = await anext(chunks, None)
         return StreamingResponse(
-            _framed_blob(first, chunks, request_id=request_id_of(request.scope)), media_type=FRAMES
+            _framed_blob(first_chunk, chunks, request_id=request_id_of(request.scope)), media_type=FRAMES
         )
 
-    query, octets = ("space", "key"), "application/octet-stream"
+    query, octet_stream = ("space", "key"), "application/octet-stream"
     blobs = (
-        Route("PUT", BLOBS, put_blob, "store_write_blob", "Replace a blob.", octets, BlobAnswer, query=query),
+        Route("PUT", BLOBS, put_blob, "store_write_blob", "Replace a blob.", octet_stream, BlobAnswer, query=query),
         Route("GET", BLOBS, get_blob, "store_read_blob", "Read a blob.", None, FRAMES, query=query),
     )
     return (
@@ -116,9 +116,9 @@ _CALLS = tuple(
 def _own_space(principal: Principal, space: str) -> SpaceId:
     """Return `space`. Raises PermissionRefused unless the principal may use it, identically for every reason."""
     is_operator = principal.kind in OPERATORS
-    may = is_operator or (principal.kind is PrincipalKind.USER and principal.space == space)
+    is_allowed = is_operator or (principal.kind is PrincipalKind.USER and principal.space == space)
     # A store that its operator seals from elsewhere stores the keys of its spaces in a separate one.
-    if not may or (is_reserved(space) and not (is_operator and space in {KEYRING, SHARED})):
+    if not is_allowed or (is_reserved(space) and not (is_operator and space in {KEYRING, SHARED})):
         raise PermissionRefused("this key opens a different space")
     return SpaceId(space)
 
@@ -133,12 +133,14 @@ def _json_response(answer: WireValue) -> Response:
     return Response(answer.model_dump_json(), media_type="application/json")
 
 
-async def _framed_blob(first: bytes | None, rest: AsyncIterator[bytes], *, request_id: str) -> AsyncIterator[bytes]:
+async def _framed_blob(
+    first_chunk: bytes | None, later_chunks: AsyncIterator[bytes], *, request_id: str
+) -> AsyncIterator[bytes]:
     """Yield a blob in frames: its chunks, and its end or an error."""
-    if first is not None:
-        yield encode_frame(CHUNK, first)
+    if first_chunk is not None:
+        yield encode_frame(CHUNK, first_chunk)
     try:
-        async for chunk in rest:
+        async for chunk in later_chunks:
             yield encode_frame(CHUNK, chunk)
     except ElytronError as error:
         document = problem_document(reject_error(error, request_id=request_id))
@@ -170,14 +172,20 @@ def leases_of(store: Store, /) -> NodeLeases:
 def node_host(url: str, /) -> str:
     """Return the host in a server's address. Raises InvalidInput for an invalid address, or one with a path."""
     try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in {"http", "https"} and (parts.port is None or parts.port > 0)
+        url_parts = urlsplit(url)
+        is_http_address = url_parts.scheme in {"http", "https"} and (url_parts.port is None or url_parts.port > 0)
     except ValueError:
-        is_address = False
-        parts = urlsplit("")
-    if not is_address or not parts.hostname or parts.username is not None or parts.path.strip("/") or parts.query:
+        is_http_address = False
+        url_parts = urlsplit("")
+    if (
+        not is_http_address
+        or not url_parts.hostname
+        or url_parts.username is not None
+        or url_parts.path.strip("/")
+        or url_parts.query
+    ):
         raise InvalidInput(field="--node-url", problem="is not an http:// or https:// address with a host and port")
-    return f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"[{url_parts.hostname}]" if ":" in url_parts.hostname else url_parts.hostname
 
 
 @asynccontextmanager
@@ -192,13 +200,13 @@ async def lease_kept(leases: NodeLeases, url: str, /) -> AsyncGenerator[None]:
                 logger.warning("this server is currently missing from the list of nodes: %s", error.key)
             await asyncio.sleep(NODE_RENEW_S)
 
-    renewing = asyncio.create_task(renew())
+    renewal_task = asyncio.create_task(renew())
     try:
         yield
     finally:
         # Ended first, so that no renewal lists the server again.
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
+        renewal_task.cancel()
+        await asyncio.gather(renewal_task, return_exceptions=True)
         with suppress(ElytronError):  # its lease expires
             await leases.drop_node(url)
 

@@ -105,13 +105,13 @@ class RepositoryActivity(Value):
 
     def with_session(self, session: SessionActivity, /) -> "RepositoryActivity":
         """Return the totals with one more session."""
-        starts = [at for at in (self.started_at, session.started_at) if at]
+        start_times = [at for at in (self.started_at, session.started_at) if at]
         return self.model_copy(
             update={
                 "label": session.label or self.label,
                 "hosts": tuple(sorted({*self.hosts, session.host})),
                 "sessions": self.sessions + 1,
-                "started_at": min(starts, default=Instant(0)),
+                "started_at": min(start_times, default=Instant(0)),
                 "changed_at": max(self.changed_at, session.changed_at),
                 "counts": self.counts + session.counts,
             }
@@ -125,10 +125,16 @@ class ActivityTotals(Value):
 
     def with_session(self, session: SessionActivity, /) -> "ActivityTotals":
         """Return the totals with one more session."""
-        place = session.store, session.repository
-        before = next((one for one in self.repositories if (one.store, one.repository) == place), None)
-        after = (before or RepositoryActivity(store=place[0], repository=place[1])).with_session(session)
-        return ActivityTotals(repositories=(*(one for one in self.repositories if one != before), after))
+        activity_key = session.store, session.repository
+        previous_activity = next(
+            (one for one in self.repositories if (one.store, one.repository) == activity_key), None
+        )
+        updated_activity = (
+            previous_activity or RepositoryActivity(store=activity_key[0], repository=activity_key[1])
+        ).with_session(session)
+        return ActivityTotals(
+            repositories=(*(one for one in self.repositories if one != previous_activity), updated_activity)
+        )
 
 
 class PausedPlaces(Value):
@@ -154,8 +160,8 @@ class ActivityFolder:
                 return key
         key = token_bytes(_KEY_BYTES)
         with suppress(ElytronError, OSError), self._locked():
-            if file.exists() and len(earlier := read_own_file(file, size=_KEY_BYTES) or b"") == _KEY_BYTES:
-                return earlier
+            if file.exists() and len(stored_key := read_own_file(file, size=_KEY_BYTES) or b"") == _KEY_BYTES:
+                return stored_key
             replace_file(file, key)
         return key
 
@@ -169,12 +175,12 @@ class ActivityFolder:
         """Apply `change` to a session's record, store the result and return it. Raises StoreError, OSError."""
         file = self._session_file(host, session)
         with self._locked():
-            before = _read_value(file, SessionActivity)
-            after = change(before or SessionActivity(host=host, started_at=at))
-            _write_value(file, after.model_copy(update={"changed_at": at}))
-            if before is None:
+            previous_session = _read_value(file, SessionActivity)
+            changed_session = change(previous_session or SessionActivity(host=host, started_at=at))
+            _write_value(file, changed_session.model_copy(update={"changed_at": at}))
+            if previous_session is None:
                 self._drop_oldest()
-        return after
+        return changed_session
 
     def repositories(self) -> tuple[RepositoryActivity, ...]:
         """Return the totals of all sessions by repository, most recently changed first."""
@@ -186,35 +192,41 @@ class ActivityFolder:
 
     def forget(self, store: str, repository: str, /) -> None:
         """Remove the records of a repository in a store. Raises StoreError, OSError."""
-        place = store, repository
+        activity_key = store, repository
         if not self.folder.exists():
             return
         with self._locked():
             for file in self._session_files():
                 session = _read_value(file, SessionActivity)
-                if session is not None and (session.store, session.repository) == place:
+                if session is not None and (session.store, session.repository) == activity_key:
                     file.unlink(missing_ok=True)
             totals = _read_value(self.folder / _TOTALS, ActivityTotals) or ActivityTotals()
-            others = tuple(one for one in totals.repositories if (one.store, one.repository) != place)
-            if others != totals.repositories:
-                _write_value(self.folder / _TOTALS, ActivityTotals(repositories=others))
+            other_repositories = tuple(
+                one for one in totals.repositories if (one.store, one.repository) != activity_key
+            )
+            if other_repositories != totals.repositories:
+                _write_value(self.folder / _TOTALS, ActivityTotals(repositories=other_repositories))
 
     def is_paused(self, folder: Path | None, /) -> bool:
         """Return whether hooks are paused in a folder. If the pauses cannot be read, they are paused everywhere."""
         paths = self._paused_paths()
         if folder is None or not paths:
             return paths is None
-        place = folder.resolve()
-        around = {_pause_path(parent) for parent in (place, *place.parents) if (parent / ".git").exists()}
-        return not around.isdisjoint(paths) or any(place.is_relative_to(path) for path in paths)
+        resolved_folder = folder.resolve()
+        enclosing_repositories = {
+            _pause_path(parent) for parent in (resolved_folder, *resolved_folder.parents) if (parent / ".git").exists()
+        }
+        return not enclosing_repositories.isdisjoint(paths) or any(
+            resolved_folder.is_relative_to(path) for path in paths
+        )
 
     def _paused_paths(self) -> tuple[str, ...] | None:
         """Return the paused places, or None if they cannot be read."""
         file = self.folder / _PAUSES
         if not file.exists():
             return ()
-        places = _read_value(file, PausedPlaces)
-        return places.paths if places is not None else None
+        paused_places = _read_value(file, PausedPlaces)
+        return paused_places.paths if paused_places is not None else None
 
     def pause(self, folder: Path, /, *, is_paused: bool) -> str:
         """Pause or resume hooks in a folder's repository, or in the folder itself without one, and return its path.
@@ -226,8 +238,8 @@ class ActivityFolder:
             paths = self._paused_paths()
             if paths is None:
                 raise UnreadableFile(name=_PAUSES, problem=f"in {self.folder} is damaged: delete it to end all pauses")
-            others = tuple(other for other in paths if other != path)
-            _write_value(self.folder / _PAUSES, PausedPlaces(paths=(*others, path) if is_paused else others))
+            other_paths = tuple(other for other in paths if other != path)
+            _write_value(self.folder / _PAUSES, PausedPlaces(paths=(*other_paths, path) if is_paused else other_paths))
         return path
 
     @contextmanager
@@ -284,9 +296,9 @@ def _changed_ns(file: Path) -> int:
     return 0
 
 
-def _pause_path(place: Path) -> str:
-    git = working_copy(place)
-    return str(git.common if git is not None else place)
+def _pause_path(folder: Path) -> str:
+    git = working_copy(folder)
+    return str(git.common if git is not None else folder)
 
 
 def _read_value(file: Path, kind: type[ValueT]) -> ValueT | None:

@@ -75,21 +75,22 @@ async def start_block(operate: OperateCall, scope: Scope, /, *, key: bytes, max_
     request = MemoryProjectionRequest(
         scope=scope, query="", max_chars=max_chars * STANDING_PERCENT // 100, recent_messages_limit=0, recall_limit=0
     )
-    standing = await operate(request)
-    block = standing.system_memory_block if standing.selected_ids else ""
+    standing_block = await operate(request)
+    block = standing_block.system_memory_block if standing_block.selected_ids else ""
     hits = [
         hit for filters, speaker in _START_LISTS for hit in await _listed_messages(operate, scope, filters, speaker)
     ]
     # The same text may have been said or imported several times.
-    unsaid = {plain_text(hit.text): hit for hit in hits if hit.id not in standing.selected_ids}
-    latest = sorted(unsaid.values(), key=lambda message: message.at or 0)
+    unsaid_messages = {plain_text(hit.text): hit for hit in hits if hit.id not in standing_block.selected_ids}
+    latest_messages = sorted(unsaid_messages.values(), key=lambda message: message.at or 0)
     rule = f"{POLICY}\n" if block else ""
-    room = max_chars - len(block) + len(rule) - 1
-    beside = build_projection(
-        ProjectionInputs(form=BlockForm(max_chars=room), recent=tuple(latest)), mark=token_hex(_MARK_BYTES)
+    remaining_chars = max_chars - len(block) + len(rule) - 1
+    message_block = build_projection(
+        ProjectionInputs(form=BlockForm(max_chars=remaining_chars), recent=tuple(latest_messages)),
+        mark=token_hex(_MARK_BYTES),
     )
-    text = "\n".join(filter(None, (block, beside.block.replace(rule, "", 1) if rule else beside.block)))
-    ids = (*standing.selected_ids, *(memory for part in beside.sections for memory in part.included))
+    text = "\n".join(filter(None, (block, message_block.block.replace(rule, "", 1) if rule else message_block.block)))
+    ids = (*standing_block.selected_ids, *(memory for part in message_block.sections for memory in part.included))
     return HookBlock(text, tuple(dict.fromkeys(ids)) if text else (), line_digests(text, key))
 
 
@@ -105,10 +106,10 @@ async def _listed_messages(
     operate: OperateCall, scope: Scope, filters: RecallFilters, speaker: str
 ) -> list[RecentMessage]:
     request = MemoryListRequest(scope=scope, filters=filters, limit=_CANDIDATES, order=ListOrder.LATEST)
-    listed = await operate(request)
-    hits = [hit for hit in listed.items if hit.trust is not TrustLevel.OUTSIDE]
-    latest = sorted(hits, key=lambda hit: hit.at or 0, reverse=True)[:_LISTED]
-    return [_short_message(hit, speaker) for hit in latest]
+    list_report = await operate(request)
+    hits = [hit for hit in list_report.items if hit.trust is not TrustLevel.OUTSIDE]
+    latest_hits = sorted(hits, key=lambda hit: hit.at or 0, reverse=True)[:_LISTED]
+    return [_short_message(hit, speaker) for hit in latest_hits]
 
 
 def _short_message(hit: RecallHit, speaker: str) -> RecentMessage:
@@ -119,8 +120,10 @@ def _short_message(hit: RecallHit, speaker: str) -> RecentMessage:
 def is_used(hit: str, reply: str, prompt: str, /) -> bool:
     """Return whether a reply uses words of a hit that were not in the prompt."""
     terms = set(_terms_of(hit)) - set(_terms_of(prompt))
-    common = terms & set(words_of(normalise_text(reply), limit=len(reply)))
-    return len(common) >= min(_USED_WORDS, len(terms) or 1) and 100 * len(common) >= _USED_PERCENT * len(terms)
+    common_terms = terms & set(words_of(normalise_text(reply), limit=len(reply)))
+    return len(common_terms) >= min(_USED_WORDS, len(terms) or 1) and 100 * len(common_terms) >= _USED_PERCENT * len(
+        terms
+    )
 
 
 def line_digests(block: str, key: bytes, /) -> tuple[str, ...]:
@@ -142,9 +145,11 @@ def _without_lines(block: str, shown_lines: Collection[str], key: bytes) -> str:
         return block
 
     def filtered_fence(mark: str, lines: Iterable[str]) -> str:
-        visible = [line for line in lines if not line.startswith("- ") or _line_digest(line, key) not in shown_lines]
-        has_memory = any(line.startswith("- ") for line in visible)
-        return fence.fence_text("\n".join(visible), mark) if has_memory else ""
+        visible_lines = [
+            line for line in lines if not line.startswith("- ") or _line_digest(line, key) not in shown_lines
+        ]
+        has_memory = any(line.startswith("- ") for line in visible_lines)
+        return fence.fence_text("\n".join(visible_lines), mark) if has_memory else ""
 
     text = fence.FENCED.sub(lambda match: filtered_fence(match[1], match[2].split("\n")), block)
     return re.sub(r"\n{2,}", "\n", text).strip() if line_digests(text, key) else ""
@@ -153,12 +158,12 @@ def _without_lines(block: str, shown_lines: Collection[str], key: bytes) -> str:
 def _with_marks(block: str, max_chars: int, now: Instant) -> str:
     """Mark lines from the last few minutes, as long as there is room for the mark."""
     lines = block.split("\n")
-    earliest = as_datetime(Instant(now - _RECENT_MS)).strftime("%Y-%m-%d %H:%M")
-    spare = max_chars - len(block)
-    for place, line in enumerate(lines):
-        time = _LINE_TIME.match(line)
-        if time is not None and time[1] >= earliest and spare >= len(_UNFINISHED):
-            head, _, text = line.partition("] ")
-            lines[place] = f"{head}{_UNFINISHED}] {text}"
-            spare -= len(_UNFINISHED)
+    earliest_time = as_datetime(Instant(now - _RECENT_MS)).strftime("%Y-%m-%d %H:%M")
+    spare_chars = max_chars - len(block)
+    for line_index, line in enumerate(lines):
+        time_match = _LINE_TIME.match(line)
+        if time_match is not None and time_match[1] >= earliest_time and spare_chars >= len(_UNFINISHED):
+            line_head, _, text = line.partition("] ")
+            lines[line_index] = f"{line_head}{_UNFINISHED}] {text}"
+            spare_chars -= len(_UNFINISHED)
     return "\n".join(lines)

@@ -233,20 +233,20 @@ def event_answer(event: HookEvent, kind: HookKind, text: str | None, /, *, messa
     The output is empty if there is nothing to report.
     """
     contract = event.contract
-    parts: dict[str, object] = {"continue": True} if _needs_continue(contract, kind) else {}
+    answer_fields: dict[str, object] = {"continue": True} if _needs_continue(contract, kind) else {}
     if text:
         match contract.shape:
             case AnswerShape.NESTED:
-                parts["hookSpecificOutput"] = {"hookEventName": contract.names[kind], "additionalContext": text}
+                answer_fields["hookSpecificOutput"] = {"hookEventName": contract.names[kind], "additionalContext": text}
             case AnswerShape.SNAKE:
-                parts["additional_context"] = text
+                answer_fields["additional_context"] = text
             case AnswerShape.CAMEL if event.sent_prompt:
-                parts["modifiedTransformedPrompt"] = f"{event.sent_prompt}\n\n{text}"
+                answer_fields["modifiedTransformedPrompt"] = f"{event.sent_prompt}\n\n{text}"
             case AnswerShape.CAMEL:
-                parts["additionalContext"] = text
+                answer_fields["additionalContext"] = text
     if message and contract.has_messages:
-        parts["systemMessage"] = message
-    return json.dumps(parts, ensure_ascii=False) if parts else ""
+        answer_fields["systemMessage"] = message
+    return json.dumps(answer_fields, ensure_ascii=False) if answer_fields else ""
 
 
 def _needs_continue(contract: HostContract, kind: HookKind) -> bool:

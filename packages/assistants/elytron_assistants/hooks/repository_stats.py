@@ -53,11 +53,13 @@ async def repository_stats(
 
     `store` is the address of the open store, whose spaces `operate` lists.
     """
-    turns, here = await _turns_by_space(operate), store_digest(store)
+    turns, own_store_digest = await _turns_by_space(operate), store_digest(store)
     activities = (activity for activity in read_activity(records) if space in {None, activity.repository})
     path = parse_url(store).path
     return StatsReport(
-        repositories=tuple(_stats_of(activity, turns if activity.store == here else None) for activity in activities),
+        repositories=tuple(
+            _stats_of(activity, turns if activity.store == own_store_digest else None) for activity in activities
+        ),
         store_bytes=size_on_disk(path) if path is not None else None,
     )
 

@@ -82,8 +82,8 @@ async def run_hook(call: HookCall, open_memory: OpenMemory, records: ActivityFol
         event = read_event(call.host, call.kind, call.data)
     except InvalidInput as error:
         return HookOutput(error=f"elytron: {error.message}")
-    has_work = call.kind is not HookKind.RECALL or bool(event.query)
-    if event.is_subagent or not has_work:
+    has_task = call.kind is not HookKind.RECALL or bool(event.query)
+    if event.is_subagent or not has_task:
         return HookOutput()
     record = _HookRecord(call, event, records, now)
     if records.is_paused(event.folder(call.environment)):
@@ -119,9 +119,9 @@ class _HookRecord:
         """Change the record. A failure to write it does not affect the answer."""
 
         def counted(before: SessionActivity) -> SessionActivity:
-            after = change(before)
-            counts = after.counts + ActivityCounts(cpu_ms=round(self.call.cpu_s() * 1000))
-            return after.model_copy(update={"counts": counts})
+            changed_record = change(before)
+            counts = changed_record.counts + ActivityCounts(cpu_ms=round(self.call.cpu_s() * 1000))
+            return changed_record.model_copy(update={"counts": counts})
 
         with suppress(ElytronError, OSError):
             self.records.change(self.event.host, self.event.session, counted, at=self.now)
@@ -145,28 +145,32 @@ class _HookWork:
 
     async def perform(self) -> HookBlock:
         """Handle the event, update the session's record, and return the block for the model."""
-        before = self.record.read()
+        previous_record = self.record.read()
         match self.call.kind:
             case HookKind.START:
-                result = await self._answer_start(before)
+                result = await self._answer_start(previous_record)
             case HookKind.RECALL:
-                result = await self._answer_prompt(before)
+                result = await self._answer_prompt(previous_record)
             case HookKind.COMPACT | HookKind.KEEP | HookKind.END:
-                result = await self._store_turns(before)
+                result = await self._store_turns(previous_record)
         self.record.note(lambda record: self._placed(result.change(record)))
         return result.block
 
-    async def _answer_prompt(self, before: SessionActivity) -> HookResult:
+    async def _answer_prompt(self, previous_record: SessionActivity) -> HookResult:
         messages = TurnMessages(
-            current=self.event.query, ids=frozenset(before.shown_ids), has_conversation=not before.is_compacted
+            current=self.event.query,
+            ids=frozenset(previous_record.shown_ids),
+            has_conversation=not previous_record.is_compacted,
         )
         # If a host has no start event, the first prompt shows the repository's state as well.
-        has_standing = before.has_start or bool(before.shown_lines)
+        has_shown_block = previous_record.has_start or bool(previous_record.shown_lines)
         max_chars = min(self.call.max_chars, self.event.contract.max_chars)
-        budget = TurnBudget(max_chars, answers_only=has_standing, gate=RecallGate.STRICT)
+        budget = TurnBudget(max_chars, answers_only=has_shown_block, gate=RecallGate.STRICT)
         memory = TurnMemory(self.memory.operate, self.memory.scope)
         key, now = self.record.records.line_key(), self.record.now
-        block = await recalled_block(memory, messages, budget, shown_lines=before.shown_lines, key=key, now=now)
+        block = await recalled_block(
+            memory, messages, budget, shown_lines=previous_record.shown_lines, key=key, now=now
+        )
 
         def change(record: SessionActivity) -> SessionActivity:
             counts = ActivityCounts(
@@ -181,11 +185,11 @@ class _HookWork:
 
         return HookResult(block, change)
 
-    async def _answer_start(self, before: SessionActivity) -> HookResult:
+    async def _answer_start(self, previous_record: SessionActivity) -> HookResult:
         key, event = self.record.records.line_key(), self.event
         block = await start_block(self.memory.operate, self.memory.scope, key=key)
         digest = digest_of("\n".join(block.lines)) if block.lines else ""
-        if not event.begins_context and digest == before.digest:
+        if not event.begins_context and digest == previous_record.digest:
             return HookResult(HookBlock(), _with_start)
 
         def change(record: SessionActivity) -> SessionActivity:
@@ -197,20 +201,20 @@ class _HookWork:
 
         return HookResult(block, change)
 
-    async def _store_turns(self, before: SessionActivity) -> HookResult:
+    async def _store_turns(self, previous_record: SessionActivity) -> HookResult:
         memory, environment = self.memory, self.call.environment
         if memory.runtime is not None and memory.place is not None:
-            stored = await store_session(memory.runtime, memory.place, self.event, environment=environment)
+            stored_turns = await store_session(memory.runtime, memory.place, self.event, environment=environment)
         else:
-            server = TurnMemory(memory.operate, memory.scope)
-            stored = await send_session(server, self.event, environment=environment)
-        used_hits = await _count_used(memory, before.pending, stored) if stored.reply else 0
+            turn_memory = TurnMemory(memory.operate, memory.scope)
+            stored_turns = await send_session(turn_memory, self.event, environment=environment)
+        used_hits = await _count_used(memory, previous_record.pending, stored_turns) if stored_turns.reply else 0
 
         def change(record: SessionActivity) -> SessionActivity:
-            counts = record.counts + ActivityCounts(stored_turns=stored.count, used_hits=used_hits)
+            counts = record.counts + ActivityCounts(stored_turns=stored_turns.count, used_hits=used_hits)
             if self.call.kind is HookKind.COMPACT:
                 record = record.with_new_context(is_compacted=True)
-            return record.model_copy(update={"counts": counts, "pending": () if stored.reply else record.pending})
+            return record.model_copy(update={"counts": counts, "pending": () if stored_turns.reply else record.pending})
 
         return HookResult(HookBlock(), change)
 
@@ -225,17 +229,17 @@ def _with_start(record: SessionActivity) -> SessionActivity:
     return record.model_copy(update={"has_start": True})
 
 
-async def _count_used(memory: HookMemory, pending: tuple[str, ...], stored: StoredTurns) -> int:
+async def _count_used(memory: HookMemory, pending: tuple[str, ...], stored_turns: StoredTurns) -> int:
     """Return how many of the shown memories have words in the reply."""
     spaces = memory.place.spaces if memory.place is not None else (memory.scope.space,)
-    operate = memory.runtime.operate if memory.runtime is not None else memory.operate
+    operate_memory = memory.runtime.operate if memory.runtime is not None else memory.operate
     count = 0
     for name in pending:
         for space in spaces:
             with suppress(ElytronError):  # it is in another tier, or was erased
                 scope = memory.scope.model_copy(update={"space": space})
-                hit = await operate(MemoryGetRequest(scope=scope, id=name))
-                count += is_used(hit.text, stored.reply, stored.prompt)
+                hit = await operate_memory(MemoryGetRequest(scope=scope, id=name))
+                count += is_used(hit.text, stored_turns.reply, stored_turns.prompt)
                 break
     return count
 

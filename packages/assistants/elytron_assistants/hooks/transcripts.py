@@ -38,14 +38,16 @@ class StoredTurns:
 
 
 async def store_session(
-    memory: MemoryRuntime, place: ProjectMemory, event: HookEvent, /, *, environment: Mapping[str, str]
+    memory: MemoryRuntime, project_place: ProjectMemory, event: HookEvent, /, *, environment: Mapping[str, str]
 ) -> StoredTurns:
     """Store what is new in an event's session in its folder's memory. Raises InvalidInput without a transcript."""
     sessions: list[AssistantSession] = []
     with ExitStack() as stack:
         source = await asyncio.to_thread(_session_source, event, environment, stack)
-        importer = SessionImport(memory, place.person, places_of(environment, Path.home()), place=place)
-        report = await importer.import_one(replace(source, read=partial(_read_noted, source, event, sessions)))
+        session_import = SessionImport(
+            memory, project_place.person, places_of(environment, Path.home()), place=project_place
+        )
+        report = await session_import.import_one(replace(source, read=partial(_read_noted, source, event, sessions)))
     if report.skipped.get(SkipCause.UNREADABLE):
         raise _transcript_error()
     return StoredTurns(report.stored, *(_last_words(sessions[-1]) if sessions else ("", "")))
@@ -75,8 +77,8 @@ def _session_source(event: HookEvent, environment: Mapping[str, str], stack: Exi
         status = path.stat()
         return SessionSource(host, path, status.st_size, status.st_mtime_ns, partial(TRANSCRIPTS[host], path))
     # The host may name no transcript, or one that has moved.
-    places = places_of(environment, Path.home()).sessions.get(host, ())
-    for source in find_sources(host, places, ReadTally(), stack):
+    host_places = places_of(environment, Path.home()).sessions.get(host, ())
+    for source in find_sources(host, host_places, ReadTally(), stack):
         if event.session in {source.key, source.path.stem, source.path.parent.name}:
             return source
     raise _transcript_error()
@@ -104,9 +106,9 @@ def _with_reply(session: AssistantSession, reply: str) -> AssistantSession:
     """Return the session with this reply to its last prompt, in case the file lacks it."""
     if not reply.strip():
         return session
-    prompts = (place for place, entry in enumerate(session.entries) if entry.role is EvidenceRole.USER)
-    start = max(prompts, default=len(session.entries))
-    return replace(session, entries=(*session.entries[:start], *session.with_reply(reply).entries))
+    prompts = (entry_index for entry_index, entry in enumerate(session.entries) if entry.role is EvidenceRole.USER)
+    prompt_index = max(prompts, default=len(session.entries))
+    return replace(session, entries=(*session.entries[:prompt_index], *session.with_reply(reply).entries))
 
 
 def _session_end(event: HookEvent, environment: Mapping[str, str]) -> AssistantSession | None:

@@ -59,24 +59,24 @@ def read_session(
     """Read what is new in a session file since `position`, or all of it if earlier entries were rewound."""
     is_subagent = path.parent.name == _SUBAGENTS or path.name.startswith(_SUBAGENT)
     with session_files.open_regular(path) as file:
-        start = session_files.resume_offset(file, position)
-        entries = read_tree(file, tally, start=start, is_subagent=is_subagent, is_resumed=start > 0)
-        live = live_entries(entries)
-        if start and 0 not in live:
+        start_offset = session_files.resume_offset(file, position)
+        entries = read_tree(file, tally, start=start_offset, is_subagent=is_subagent, is_resumed=start_offset > 0)
+        live_numbers = live_entries(entries)
+        if start_offset and 0 not in live_numbers:
             # The person went back to an entry before the offset, so earlier runs may have stored turns that were left.
-            start, entries = 0, read_tree(file, tally, is_subagent=is_subagent)
-            live = live_entries(entries)
-    log, heads = session_log(entries, live, tally), [entry.head for entry in entries]
+            start_offset, entries = 0, read_tree(file, tally, is_subagent=is_subagent)
+            live_numbers = live_entries(entries)
+    log, entry_heads = session_log(entries, live_numbers, tally), [entry.head for entry in entries]
     return log.session(
         path.stem,
         _HOST,
         session_folder(path),
-        branch=next((branch for head in heads if (branch := head.text("gitBranch"))), None),
-        parent=next((head.text("sessionId") for head in heads), "") or None if is_subagent else None,
-        title=next((title for head in reversed(heads) if (title := head.text(*_TITLES))), None),
+        branch=next((branch for head in entry_heads if (branch := head.text("gitBranch"))), None),
+        parent=next((head.text("sessionId") for head in entry_heads), "") or None if is_subagent else None,
+        title=next((title for head in reversed(entry_heads) if (title := head.text(*_TITLES))), None),
         first_id=next((entry.uuid for entry in entries if entry.uuid), ""),
-        resume_at=log.turns[-1].offset if log.turns else start,
-        is_whole=not start,
+        resume_at=log.turns[-1].offset if log.turns else start_offset,
+        is_whole=not start_offset,
     )
 
 
@@ -93,9 +93,9 @@ def read_end(path: Path, session: str, /) -> AssistantSession:
     """Read the end of a session file, enough for its last turn. Raises OSError, ValueError."""
     tally = ReadTally()
     with session_files.open_regular(path) as file:
-        start = max(0, file.seek(0, os.SEEK_END) - END_BYTES)
-        file.seek(start)
-        if start:
+        start_offset = max(0, file.seek(0, os.SEEK_END) - END_BYTES)
+        file.seek(start_offset)
+        if start_offset:
             file.readline()  # skip the partial first line
         entries = read_tree(file, tally, start=file.tell())
     return session_log(entries, live_entries(entries), tally).session(session, _HOST, None)
@@ -106,8 +106,8 @@ def read_tree(
 ) -> list[PathEntry]:
     """Return a file's entries in file order. Entries of subagents inside it are only counted."""
     entries: list[PathEntry] = []
-    places: dict[str, int] = {}
-    boundary = ""
+    index_by_uuid: dict[str, int] = {}
+    boundary_uuid = ""
     for offset, value in session_files.read_objects(file, tally, start=start):
         if value.get("isSidechain") and not is_subagent:
             tally.skipped[SkipCause.SIDE_CHAIN] += value.text("type") in _MESSAGE_KINDS
@@ -115,30 +115,30 @@ def read_tree(
         is_root = value.fields.get("parentUuid", "") is None
         parent = value.text("parentUuid")
         if value.text("subtype") == "compact_boundary":
-            boundary, parent, is_root = value.text("uuid"), value.text("logicalParentUuid"), False
+            boundary_uuid, parent, is_root = value.text("uuid"), value.text("logicalParentUuid"), False
         # A missing parent was on a damaged or overlong line, or lies before the offset.
-        usual = len(entries) - 1 if entries and not (is_resumed and parent) else None
-        is_summary = bool(boundary) and parent == boundary
+        preceding_index = len(entries) - 1 if entries and not (is_resumed and parent) else None
+        is_summary = bool(boundary_uuid) and parent == boundary_uuid
         if uuid := value.text("uuid"):
-            places[uuid] = len(entries)
+            index_by_uuid[uuid] = len(entries)
         is_program = is_summary or is_program_entry({**value.fields, "isSidechain": False})
-        follows = None if is_root else places.get(parent, usual)
-        entries.append(_path_entry(value, offset=offset, follows=follows, is_program=is_program))
+        parent_index = None if is_root else index_by_uuid.get(parent, preceding_index)
+        entries.append(_path_entry(value, offset=offset, follows=parent_index, is_program=is_program))
     return entries
 
 
 def _path_entry(value: ForeignObject, *, offset: int, follows: int | None, is_program: bool) -> PathEntry:
     """Return what is read of an entry, which includes no tool output."""
-    message, queued = value.part("message"), value.part("attachment")
+    message, attachment = value.part("message"), value.part("attachment")
     parts = message.parts("content")
-    is_queued = queued.text("type") == "queued_command" and queued.text("commandMode") in {"", "prompt"}
+    is_queued_prompt = attachment.text("type") == "queued_command" and attachment.text("commandMode") in {"", "prompt"}
     return PathEntry(
         offset,
         follows,
         is_program,
         value.text("type"),
         value.text("uuid"),
-        queued.words("prompt") if is_queued else message.words("content"),
+        attachment.words("prompt") if is_queued_prompt else message.words("content"),
         value.time("timestamp"),
         ForeignObject({**value.only(*_HEAD_FIELDS).fields, **message.only("id", "model").fields}),
         tuple(
@@ -158,22 +158,22 @@ def _tool_result(part: ForeignObject) -> ToolEnding:
 
 def live_entries(entries: list[PathEntry], /) -> frozenset[int]:
     """Return the numbers of the entries on the path to the last message. The person left all other branches."""
-    live: set[int] = set()
+    live_numbers: set[int] = set()
     numbers = range(len(entries) - 1, -1, -1)
-    place = next((number for number in numbers if entries[number].kind in _MESSAGE_KINDS), None)
-    while place is not None:
-        live.add(place)
-        place = entries[place].follows
-    return frozenset(live)
+    message_number = next((number for number in numbers if entries[number].kind in _MESSAGE_KINDS), None)
+    while message_number is not None:
+        live_numbers.add(message_number)
+        message_number = entries[message_number].follows
+    return frozenset(live_numbers)
 
 
 def session_log(entries: list[PathEntry], live: frozenset[int], tally: ReadTally, /) -> SessionLog:
     """Build the log of what was said on the live path and what was taken back."""
     log = SessionLog(tally)
-    dead = SessionLog(tally, calls=log.calls)  # results of parallel tool calls can be off the path
-    for place, entry in enumerate(entries):
-        _read_entry(log if place in live else dead, entry, tally)
-    log.taken_back += dead.turns
+    dead_log = SessionLog(tally, calls=log.calls)  # results of parallel tool calls can be off the path
+    for entry_number, entry in enumerate(entries):
+        _read_entry(log if entry_number in live else dead_log, entry, tally)
+    log.taken_back += dead_log.turns
     return log
 
 

@@ -42,15 +42,15 @@ class _RolloutState:
 
 def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterator[session_files.SessionSource]:  # noqa: ARG001 - needed for databases
     """Yield the rollout files. If a thread has a plain and a compressed file, only the plain one is yielded."""
-    previous: Path | None = None
+    previous_path: Path | None = None
     suffixes = (".jsonl", f".jsonl{_COMPRESSED}")
     # Files come in name order, so a plain file comes right before its compressed copy.
     for source in session_files.file_sources(_HOST, place, tally, read_session, _thread_folder, suffixes=suffixes):
-        if source.path.suffix == _COMPRESSED and source.path.with_suffix("") == previous:
+        if source.path.suffix == _COMPRESSED and source.path.with_suffix("") == previous_path:
             tally.skipped[SkipCause.REPLACED] += 1
         else:
             yield source
-        previous = source.path
+        previous_path = source.path
 
 
 def read_session(
@@ -61,24 +61,24 @@ def read_session(
         if file is None:
             tally.skipped[SkipCause.COMPRESSED] += 1
             return None
-        start = 0 if path.suffix == _COMPRESSED else session_files.resume_offset(file, position)
-        rollout = _read_rollout(session_files.read_objects(file, tally, start=start), tally)
-        if start and rollout.earlier_turns:
-            start = 0
+        start_offset = 0 if path.suffix == _COMPRESSED else session_files.resume_offset(file, position)
+        rollout = _read_rollout(session_files.read_objects(file, tally, start=start_offset), tally)
+        if start_offset and rollout.earlier_turns:
+            start_offset = 0
             rollout = _read_rollout(session_files.read_objects(file, tally), tally)
     log = rollout.log if rollout.has_items or rollout.events is None else rollout.events
-    meta = rollout.meta if not start else _first_meta(path)
-    spawned = meta.part("source").part("subagent")
+    thread_meta = rollout.meta if not start_offset else _first_meta(path)
+    subagent_source = thread_meta.part("source").part("subagent")
     return log.session(
-        meta.text("id") or path.name.partition(".")[0][-_ID_CHARS:],
+        thread_meta.text("id") or path.name.partition(".")[0][-_ID_CHARS:],
         _HOST,
-        meta.text("cwd") or None,
-        branch=meta.part("git").text("branch") or None,
-        parent=spawned.part("thread_spawn").text("parent_thread_id")
-        or ("unknown" if "subagent" in meta.part("source").fields else None),
-        fork_of=meta.text("forked_from_id") or None,
-        resume_at=log.turns[-1].offset if log.turns else start,
-        is_whole=not start,
+        thread_meta.text("cwd") or None,
+        branch=thread_meta.part("git").text("branch") or None,
+        parent=subagent_source.part("thread_spawn").text("parent_thread_id")
+        or ("unknown" if "subagent" in thread_meta.part("source").fields else None),
+        fork_of=thread_meta.text("forked_from_id") or None,
+        resume_at=log.turns[-1].offset if log.turns else start_offset,
+        is_whole=not start_offset,
     )
 
 
@@ -121,8 +121,8 @@ def _read_event(rollout: _RolloutState, event: ForeignObject, said_at: str, offs
     """Read an event. Events that repeat response items count only in files without such items."""
     kind = event.text("type")
     if kind == "thread_rolled_back":
-        number = event.get("num_turns")
-        count = number if isinstance(number, int) else 1
+        turn_count = event.get("num_turns")
+        count = turn_count if isinstance(turn_count, int) else 1
         rollout.earlier_turns += max(0, count - len(rollout.log.turns))
         rollout.log.roll_back(count)
     elif not rollout.has_items and kind in {"user_message", "agent_message"}:
@@ -132,13 +132,13 @@ def _read_event(rollout: _RolloutState, event: ForeignObject, said_at: str, offs
 
 
 def _add_words(rollout: _RolloutState, log: SessionLog, role: str, text: str, said_at: str, offset: int) -> None:  # noqa: PLR0917 - a line's parts
-    at = ForeignObject({"at": said_at}).time("at")
+    spoken_at = ForeignObject({"at": said_at}).time("at")
     if role == "user":
         # The format has no message id, so the line's time distinguishes equal prompts.
         entry_id = blake2b(f"{said_at}\n{text}".encode("utf-8", "replace"), digest_size=16).hexdigest()
-        log.add_prompt(text, entry_id, at=at, offset=offset)
+        log.add_prompt(text, entry_id, at=spoken_at, offset=offset)
     elif role == "assistant":
-        log.add_reply(text, at=at, model=rollout.model)
+        log.add_reply(text, at=spoken_at, model=rollout.model)
 
 
 def _thread_folder(path: Path) -> str | None:
@@ -148,5 +148,5 @@ def _thread_folder(path: Path) -> str | None:
 def _first_meta(path: Path) -> ForeignObject:
     """Return the thread metadata from a file's first line."""
     with session_files.open_lines(path) as file:
-        first = next(session_files.read_objects(file, ReadTally()), None) if file is not None else None
-    return first[1].part("payload") if first is not None else ForeignObject({})
+        first_line = next(session_files.read_objects(file, ReadTally()), None) if file is not None else None
+    return first_line[1].part("payload") if first_line is not None else ForeignObject({})

@@ -30,22 +30,22 @@ def read_session(
     path: Path, position: session_files.SessionPosition | None, tally: ReadTally, /
 ) -> AssistantSession | None:
     """Read what is new in a session's log since `position`."""
-    head, log = ForeignObject({}), SessionLog(tally)
+    first_event, log = ForeignObject({}), SessionLog(tally)
     with session_files.open_regular(path) as file:
-        start = session_files.resume_offset(file, position)
-        for offset, event in session_files.read_objects(file, tally, start=start):
+        start_offset = session_files.resume_offset(file, position)
+        for offset, event in session_files.read_objects(file, tally, start=start_offset):
             if event.text("type") == "session.start":
-                head = event.part("data")
+                first_event = event.part("data")
             else:
                 _read_event(log, event, offset, tally)
-    context = (head if not start else _first_event(path)).part("context")
+    context = (first_event if not start_offset else _first_event(path)).part("context")
     return log.session(
         path.parent.name if path.name == _EVENTS else path.stem,
         _HOST,
         context.text("cwd") or None,
         branch=context.text("branch") or None,
-        resume_at=log.turns[-1].offset if log.turns else start,
-        is_whole=not start,
+        resume_at=log.turns[-1].offset if log.turns else start_offset,
+        is_whole=not start_offset,
     )
 
 
@@ -56,21 +56,21 @@ def session_folder(path: Path, /) -> str | None:
 
 def _first_event(path: Path) -> ForeignObject:
     with session_files.open_regular(path) as file:
-        first = next(session_files.read_objects(file, ReadTally()), None)
-    return first[1].part("data") if first is not None else ForeignObject({})
+        first_line = next(session_files.read_objects(file, ReadTally()), None)
+    return first_line[1].part("data") if first_line is not None else ForeignObject({})
 
 
 def _read_event(log: SessionLog, event: ForeignObject, offset: int, tally: ReadTally) -> None:
-    data, at, kind = event.part("data"), event.time("timestamp"), event.text("type")
+    data, event_time, kind = event.part("data"), event.time("timestamp"), event.text("type")
     if event.text("agentId") or data.text("parentToolCallId"):
         tally.skipped[SkipCause.SIDE_CHAIN] += kind in {"user.message", "assistant.message"}
         return
     match kind:
         case "user.message":
             # Sometimes the typed text exists only in the form sent to the model, mixed with program text.
-            log.add_prompt(data.text("content", "transformedContent"), event.text("id"), at=at, offset=offset)
+            log.add_prompt(data.text("content", "transformedContent"), event.text("id"), at=event_time, offset=offset)
         case "assistant.message":
-            log.add_reply(data.text("content"), at=at)
+            log.add_reply(data.text("content"), at=event_time)
         case "tool.execution_start":
             log.add_call(read_call(data.text("toolCallId"), data.text("toolName"), data.arguments("arguments")))
         case "tool.execution_complete":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from elytron.importers.memories.foreign_tables import plain_columns
 from elytron_assistants.foreign_json import ForeignObject, parse_object
 from elytron_assistants.sessions import session_files
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipCause
@@ -42,23 +43,23 @@ def _composer_sources(file: Path, tally: ReadTally, stack: ExitStack) -> Iterato
     connection = session_files.open_database(file, stack, tally)
     if connection is None:
         return
-    if not session_files.table_columns(connection, "cursorDiskKV") >= {"key", "value"}:
+    if not plain_columns(connection, "cursorDiskKV") >= {"key", "value"}:
         tally.skipped[SkipCause.UNREADABLE] += 1
         return
     folders = _composer_folders(file.parents[1] / "workspaceStorage", tally)
     composers = dict(_key_range(connection, "composerData:", tally))
-    share = file.stat().st_size // max(1, len(composers))
-    for key, head in sorted(composers.items(), key=lambda each: (each[1].time("createdAt") or 0, each[0])):
-        changed = head.time("lastUpdatedAt") or head.time("createdAt") or 0
+    bytes_each = file.stat().st_size // max(1, len(composers))
+    for key, composer in sorted(composers.items(), key=lambda each: (each[1].time("createdAt") or 0, each[0])):
+        changed_at = composer.time("lastUpdatedAt") or composer.time("createdAt") or 0
         folder = folders.get(key)
-        read = partial(_read_composer, connection, key, head, folder)
-        yield session_files.whole_source(_HOST, file, share, changed, read, key=key, folder=folder)
+        read_source = partial(_read_composer, connection, key, composer, folder)
+        yield session_files.whole_source(_HOST, file, bytes_each, changed_at, read_source, key=key, folder=folder)
 
 
 def _key_range(connection: sqlite3.Connection, prefix: str, tally: ReadTally) -> Iterator[tuple[str, ForeignObject]]:
     """Yield the last key part and the object of each key with `prefix`, using a range scan of the key index."""
-    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-    rows = connection.execute(_RANGE, (session_files.LINE_BYTES, prefix, end))
+    end_key = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    rows = connection.execute(_RANGE, (session_files.LINE_BYTES, prefix, end_key))
     for (key,), value in session_files.row_objects(rows, tally):
         yield str(key).rpartition(":")[2], value
 
@@ -66,15 +67,15 @@ def _key_range(connection: sqlite3.Connection, prefix: str, tally: ReadTally) ->
 def _composer_folders(storage: Path, tally: ReadTally) -> dict[str, str]:
     """Return folders by composer id, read from the workspaces' own databases."""
     folders: dict[str, str] = {}
-    for workspace in sorted(storage.glob("*/workspace.json")):
-        document = session_files.read_document(workspace, tally)
+    for workspace_file in sorted(storage.glob("*/workspace.json")):
+        document = session_files.read_document(workspace_file, tally)
         address = urlsplit(document.text("folder") if document is not None else "")
-        database = workspace.with_name("state.vscdb")
+        database = workspace_file.with_name("state.vscdb")
         if address.scheme != "file" or address.netloc or not database.is_file():
             continue
         with ExitStack() as stack:
             connection = session_files.open_database(database, stack, tally)
-            if connection is not None and session_files.table_columns(connection, "ItemTable"):
+            if connection is not None and plain_columns(connection, "ItemTable"):
                 for (value,) in connection.execute(_LISTED):
                     listing = parse_object(value) if isinstance(value, str | bytes) else None
                     for composer in listing.parts("allComposers") if listing is not None else ():
@@ -93,12 +94,12 @@ def _read_composer(
     for bubble_id in order or sorted(bubbles, key=lambda each: bubbles[each].time("timestamp") or 0):
         bubble = bubbles[bubble_id]
         folder = folder or bubble.text("workspaceProjectDir") or None
-        at = bubble.time("timestamp") or head.time("createdAt")
+        bubble_time = bubble.time("timestamp") or head.time("createdAt")
         match bubble.get("type"):
             case 1:
-                log.add_prompt(bubble.text("text", "rawText"), bubble_id, at=at)
+                log.add_prompt(bubble.text("text", "rawText"), bubble_id, at=bubble_time)
             case 2:
-                log.add_reply(bubble.text("text", "rawText"), at=at)
+                log.add_reply(bubble.text("text", "rawText"), at=bubble_time)
             case kind:
                 tally.note_unknown(_HOST, f"bubble/{kind}")
     return log.session(composer, _HOST, folder, title=head.text("name") or None)
@@ -108,19 +109,19 @@ def read_transcript(
     path: Path, _: session_files.SessionPosition | None, tally: ReadTally, /
 ) -> AssistantSession | None:
     """Read a transcript of the command line. Its lines carry no ids or times, so the file's time is used for all."""
-    log, repeats, paths = SessionLog(tally), Counter[str](), list[str]()
+    log, repeat_counts, paths = SessionLog(tally), Counter[str](), list[str]()
     with session_files.open_regular(path) as file:
-        at = session_files.changed_at(file)
+        changed_at = session_files.changed_at(file)
         for _offset, line in session_files.read_objects(file, tally):
             message = line.part("message")
             text = message.words("content")
             match line.text("role"):
                 case "user":
-                    typed = "\n".join(_QUERY.findall(text)) or text
-                    log.add_prompt(typed, f"{repeats[typed]}:{typed}", at=at)
-                    repeats[typed] += 1
+                    typed_words = "\n".join(_QUERY.findall(text)) or text
+                    log.add_prompt(typed_words, f"{repeat_counts[typed_words]}:{typed_words}", at=changed_at)
+                    repeat_counts[typed_words] += 1
                 case "assistant":
-                    log.add_reply(text, at=at)
+                    log.add_reply(text, at=changed_at)
                     for part in message.parts("content"):
                         if part.text("type") == "tool_use":
                             arguments = part.arguments("input")
@@ -128,8 +129,8 @@ def read_transcript(
                             paths.append(arguments.text(*PATH_KEYS, "working_directory", "cwd"))
                 case role:
                     tally.note_unknown(_HOST, role or line.text("type"), silent=_SILENT)
-    is_in_project = _TRANSCRIPTS in path.parts
-    folder = _named_folder(path.parts[path.parts.index(_TRANSCRIPTS) - 1], paths) if is_in_project else None
+    is_in_project_folder = _TRANSCRIPTS in path.parts
+    folder = _named_folder(path.parts[path.parts.index(_TRANSCRIPTS) - 1], paths) if is_in_project_folder else None
     return log.session(path.stem, _HOST, folder)
 
 

@@ -27,12 +27,12 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
     A subagent's chat is in a folder named after its parent session.
     """
     folders = _project_folders(place.parent / "projects.json")
-    read = partial(_read_as_whole, folders)
+    read_whole = partial(_read_as_whole, folders)
     folder_of = partial(_chat_folder, folders)
-    sources = list(session_files.file_sources(_HOST, place, tally, read, folder_of, suffixes=(".jsonl", ".json")))
-    rewritten = {source.path.with_suffix(".json") for source in sources if source.path.suffix == ".jsonl"}
+    sources = list(session_files.file_sources(_HOST, place, tally, read_whole, folder_of, suffixes=(".jsonl", ".json")))
+    rewritten_paths = {source.path.with_suffix(".json") for source in sources if source.path.suffix == ".jsonl"}
     for source in sources:
-        if source.path in rewritten:
+        if source.path in rewritten_paths:
             tally.skipped[SkipCause.REPLACED] += 1
         elif _CHATS in source.path.parts:
             yield source
@@ -40,14 +40,16 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
 
 def read_session(path: Path, folder: str | None, tally: ReadTally, /) -> AssistantSession | None:
     """Read a whole chat, because a later line may change any earlier message."""
-    head, messages, taken_back = _read_state(path, tally)
-    log, dead = SessionLog(tally), SessionLog(tally)
-    for target, items in ((log, messages), (dead, taken_back)):
+    chat_fields, messages, taken_back = _read_state(path, tally)
+    log, dead_log = SessionLog(tally), SessionLog(tally)
+    for target, items in ((log, messages), (dead_log, taken_back)):
         for message in items:
             _read_message(target, message, tally)
-    log.taken_back += dead.turns
-    is_subagent = head.text("kind") == "subagent" or path.parent.name != _CHATS
-    session = log.session(head.text("sessionId") or path.stem, _HOST, folder, title=head.text("summary") or None)
+    log.taken_back += dead_log.turns
+    is_subagent = chat_fields.text("kind") == "subagent" or path.parent.name != _CHATS
+    session = log.session(
+        chat_fields.text("sessionId") or path.stem, _HOST, folder, title=chat_fields.text("summary") or None
+    )
     return replace(session, parent=path.parent.name) if is_subagent else session
 
 
@@ -81,7 +83,7 @@ def _read_state(path: Path, tally: ReadTally) -> tuple[ForeignObject, Messages, 
     if path.suffix == ".json":
         document = session_files.read_document(path, tally) or ForeignObject({})
         return document, [_slim_message(item) for item in document.parts("messages")], []
-    head: dict[str, Json] = {}
+    chat_fields: dict[str, Json] = {}
     messages: dict[str, ForeignObject] = {}
     taken_back: Messages = []
     with session_files.open_regular(path) as file:
@@ -90,17 +92,17 @@ def _read_state(path: Path, tally: ReadTally) -> tuple[ForeignObject, Messages, 
                 changes = line.part("$set")
                 if "messages" in changes.fields:
                     items = enumerate(changes.parts("messages"))
-                    messages = {item.text("id") or f"#{place}": _slim_message(item) for place, item in items}
-                head |= changes.fields
+                    messages = {item.text("id") or f"#{item_index}": _slim_message(item) for item_index, item in items}
+                chat_fields |= changes.fields
             elif "$rewindTo" in line.fields:
                 ids, target = list(messages), line.text("$rewindTo")
-                place = ids.index(target) if target in messages else len(ids)
-                taken_back += [messages.pop(each) for each in ids[place:]]
+                item_index = ids.index(target) if target in messages else len(ids)
+                taken_back += [messages.pop(each) for each in ids[item_index:]]
             elif "type" in line.fields:
                 messages[line.text("id") or f"#{len(messages)}"] = _slim_message(line)
             else:
-                head |= line.fields
-    return ForeignObject(head), list(messages.values()), taken_back
+                chat_fields |= line.fields
+    return ForeignObject(chat_fields), list(messages.values()), taken_back
 
 
 def _slim_message(message: ForeignObject) -> ForeignObject:
@@ -115,12 +117,12 @@ def _slim_message(message: ForeignObject) -> ForeignObject:
 
 
 def _read_message(log: SessionLog, message: ForeignObject, tally: ReadTally) -> None:
-    at = message.time("timestamp")
+    message_time = message.time("timestamp")
     match message.text("type"):
         case "user":
-            log.add_prompt(message.words("content"), message.text("id"), at=at)
+            log.add_prompt(message.words("content"), message.text("id"), at=message_time)
         case "gemini":
-            log.add_reply(message.words("content"), at=at, model=message.text("model"))
+            log.add_reply(message.words("content"), at=message_time, model=message.text("model"))
             for call in message.parts("toolCalls"):
                 log.add_call(read_call(call.text("id"), call.text("name"), call.arguments("args")))
                 if status := call.text("status"):

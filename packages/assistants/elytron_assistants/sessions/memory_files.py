@@ -96,8 +96,8 @@ def _project_owner(project: Path) -> str:
 def read_notes(file: MemoryFile, tally: ReadTally, /) -> list[MemoryNote]:
     """Return a file's notes: each bullet or paragraph with its heading, or a topic file as a single note."""
     try:
-        with open_regular(file.path) as opened:
-            data = opened.read(_FILE_BYTES + 1)
+        with open_regular(file.path) as note_file:
+            data = note_file.read(_FILE_BYTES + 1)
     except OSError:
         tally.skipped[SkipCause.UNREADABLE] += 1
         return []
@@ -106,8 +106,8 @@ def read_notes(file: MemoryFile, tally: ReadTally, /) -> list[MemoryNote]:
         tally.skipped[SkipCause.TOO_LONG] += 1
         return []
     text = _without_comments(data.decode("utf-8-sig", "replace"))
-    is_topic = file.origin is NoteOrigin.ASSISTANT and file.path.name != "MEMORY.md"
-    blocks = [(1, _FRONT_MATTER.sub("", text), "")] if is_topic else _note_blocks(text)
+    is_topic_file = file.origin is NoteOrigin.ASSISTANT and file.path.name != "MEMORY.md"
+    blocks = [(1, _FRONT_MATTER.sub("", text), "")] if is_topic_file else _note_blocks(text)
     notes: dict[str, MemoryNote] = {}
     for line, block, named_folder in blocks:
         if words := without_home(block)[:_NOTE_CHARS].strip():
@@ -119,11 +119,13 @@ def read_notes(file: MemoryFile, tally: ReadTally, /) -> list[MemoryNote]:
 def _without_comments(text: str) -> str:
     """Remove HTML comments and preserve line numbers. An unterminated comment is left in place."""
     pieces: list[str] = []
-    at = 0
-    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
-        pieces += (text[at:start], "\n" * text.count("\n", start, end))
-        at = end + len("-->")
-    return "".join((*pieces, text[at:]))
+    kept_until = 0
+    while (comment_start := text.find("<!--", kept_until)) >= 0 and (
+        comment_end := text.find("-->", comment_start)
+    ) >= 0:
+        pieces += (text[kept_until:comment_start], "\n" * text.count("\n", comment_start, comment_end))
+        kept_until = comment_end + len("-->")
+    return "".join((*pieces, text[kept_until:]))
 
 
 def _note_blocks(text: str) -> Iterator[tuple[int, str, str]]:
@@ -136,12 +138,12 @@ def _note_blocks(text: str) -> Iterator[tuple[int, str, str]]:
     for number, line in enumerate((*text.splitlines(), ""), 1):
         title = _HEADING.fullmatch(line.strip())
         if block and (title or not line.strip() or _BULLET.match(line)):
-            words = "\n".join(block).strip()
-            yield first_line, f"{heading}: {words}" if heading else words, folder
+            block_text = "\n".join(block).strip()
+            yield first_line, f"{heading}: {block_text}" if heading else block_text, folder
             block = []
-        if owner := _FOLDER.match(line):
+        if folder_match := _FOLDER.match(line):
             # A relative folder would be resolved against wherever the import runs.
-            folder = owner[1] if owner[1].startswith("~") or Path(owner[1]).is_absolute() else ""
+            folder = folder_match[1] if folder_match[1].startswith("~") or Path(folder_match[1]).is_absolute() else ""
         if title is not None:
             heading, folder = title[2].strip(), "" if len(title[1]) == 1 else folder
         elif line.strip() and not line.startswith("@"):

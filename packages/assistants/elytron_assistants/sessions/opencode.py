@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from elytron.importers.memories.foreign_tables import plain_columns
 from elytron_assistants.foreign_json import ForeignObject, time_of
 from elytron_assistants.sessions import session_files
 from elytron_assistants.sessions.session_log import AssistantHost, AssistantSession, ReadTally, SessionLog, SkipCause
@@ -52,32 +53,34 @@ def find_sessions(place: Path, tally: ReadTally, stack: ExitStack, /) -> Iterato
         if connection is None:
             continue
         try:
-            is_second = _has_rows(connection, "session_message")
-            rows = _session_rows(connection, "session_v2" if is_second else "session")
+            is_version_2 = _has_rows(connection, "session_message")
+            rows = _session_rows(connection, "session_v2" if is_version_2 else "session")
         except sqlite3.Error:
             tally.skipped[SkipCause.UNREADABLE] += 1
             continue
-        share = file.stat().st_size // max(1, len(rows))
+        bytes_each = file.stat().st_size // max(1, len(rows))
         for row in rows:
-            read = partial(_read_session, connection, row, _fill_second if is_second else _fill_first)
-            yield session_files.whole_source(_HOST, file, share, row.changed, read, key=row.id, folder=row.folder)
+            read_source = partial(_read_session, connection, row, _fill_second if is_version_2 else _fill_first)
+            yield session_files.whole_source(
+                _HOST, file, bytes_each, row.changed, read_source, key=row.id, folder=row.folder
+            )
 
 
 def _has_rows(connection: sqlite3.Connection, table: str) -> bool:
-    if not session_files.table_columns(connection, table):
+    if not plain_columns(connection, table):
         return False
     return connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608 - a constant name
 
 
 def _session_rows(connection: sqlite3.Connection, table: str) -> list[_SessionRow]:
     """Return the sessions by creation time, so that a fork follows its origin."""
-    present = session_files.table_columns(connection, table)
+    column_names = plain_columns(connection, table)
     names = ("id", "parent_id", "fork_session_id", "directory", "title", "time_updated")
-    columns = ", ".join(name if name in present else f"NULL AS {name}" for name in names)
+    columns = ", ".join(name if name in column_names else f"NULL AS {name}" for name in names)
     rows: list[_SessionRow] = []
-    for session, *texts, changed in connection.execute(f"SELECT {columns} FROM {table} ORDER BY time_created, id"):  # noqa: S608 - constant names
+    for session, *texts, changed_at in connection.execute(f"SELECT {columns} FROM {table} ORDER BY time_created, id"):  # noqa: S608 - constant names
         parent, fork_of, folder, title = (value if isinstance(value, str) and value else None for value in texts)
-        rows.append(_SessionRow(str(session), parent, fork_of, folder, title, time_of(changed) or 0))
+        rows.append(_SessionRow(str(session), parent, fork_of, folder, title, time_of(changed_at) or 0))
     return rows
 
 
@@ -93,7 +96,7 @@ def _read_session(
 def _fill_first(connection: sqlite3.Connection, session: str, log: SessionLog, tally: ReadTally) -> None:
     """Read the tables of version 1: messages and their parts."""
     messages = connection.execute(_MESSAGES, (session_files.LINE_BYTES, session))
-    for (message_id, created), message in session_files.row_objects(messages, tally):
+    for (message_id, created_at), message in session_files.row_objects(messages, tally):
         parts = connection.execute(_PARTS, (session_files.LINE_BYTES, message_id))
         texts: list[str] = []
         for (part_id,), part in session_files.row_objects(parts, tally):
@@ -104,22 +107,22 @@ def _fill_first(connection: sqlite3.Connection, session: str, log: SessionLog, t
             else:
                 tally.note_unknown(_HOST, part.text("type"), silent=_SILENT)
         if message.text("role") == "user":
-            log.add_prompt("\n".join(texts), str(message_id), at=time_of(created))
+            log.add_prompt("\n".join(texts), str(message_id), at=time_of(created_at))
         elif message.text("role") == "assistant":
-            log.add_reply("\n".join(texts), at=time_of(created), model=message.text("modelID"))
+            log.add_reply("\n".join(texts), at=time_of(created_at), model=message.text("modelID"))
 
 
 def _fill_second(connection: sqlite3.Connection, session: str, log: SessionLog, tally: ReadTally) -> None:
     """Read the table of version 2."""
     rows = connection.execute(_ROWS, (session_files.LINE_BYTES, session))
-    for (row_id, kind, created), data in session_files.row_objects(rows, tally):
+    for (row_id, kind, created_at), data in session_files.row_objects(rows, tally):
         if kind == "user":
-            log.add_prompt(data.text("text"), str(row_id), at=time_of(created))
+            log.add_prompt(data.text("text"), str(row_id), at=time_of(created_at))
         elif kind == "assistant":
             for part in data.parts("content"):
                 if part.text("type") == "tool":
                     _add_tool(log, part.text("id"), part.text("name"), part.part("state"))
-            log.add_reply(data.words("content"), at=time_of(created), model=data.part("model").text("id"))
+            log.add_reply(data.words("content"), at=time_of(created_at), model=data.part("model").text("id"))
         else:
             tally.note_unknown(_HOST, kind, silent=_SILENT)
 

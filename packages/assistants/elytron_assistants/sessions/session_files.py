@@ -117,24 +117,24 @@ def walk_files(folder: Path, tally: ReadTally, /, *, suffixes: tuple[str, ...]) 
     """Yield the files below `folder` in name order. Links, pipes and devices are only counted."""
     folders, entry_count = [(os.fspath(folder), 0)], 0
     while folders:
-        place, depth = folders.pop()
+        current_folder, depth = folders.pop()
         try:
-            entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+            entries = sorted(os.scandir(current_folder), key=lambda entry: entry.name)
         except OSError:
             continue
         entry_count += len(entries)
         if entry_count > _ENTRIES:
             return
-        below: list[tuple[str, int]] = []
+        subfolders: list[tuple[str, int]] = []
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                below += [(entry.path, depth + 1)] if depth < _DEPTH else []
+                subfolders += [(entry.path, depth + 1)] if depth < _DEPTH else []
             elif entry.name.endswith(suffixes):
                 if entry.is_file(follow_symlinks=False):
                     yield entry
                 else:
                     tally.skipped[SkipCause.LINK] += 1
-        folders += reversed(below)
+        folders += reversed(subfolders)
 
 
 @contextmanager
@@ -158,11 +158,11 @@ def open_lines(path: Path, /) -> Generator[BinaryIO | None]:
         if module is None:
             yield None
             return
-        is_standard = hasattr(module, "ZstdFile")
-        plain = module.ZstdFile(file) if is_standard else module.ZstdDecompressor().stream_reader(file)
+        is_standard_library = hasattr(module, "ZstdFile")
+        plain_file = module.ZstdFile(file) if is_standard_library else module.ZstdDecompressor().stream_reader(file)
         try:
-            with plain:
-                yield io.BufferedReader(plain)
+            with plain_file:
+                yield io.BufferedReader(plain_file)
         except module.ZstdError as error:
             raise OSError("is damaged") from error
 
@@ -185,9 +185,9 @@ def resume_offset(file: BinaryIO, position: SessionPosition | None, /) -> int:
 
 def digest_before(file: BinaryIO, offset: int, /) -> str:
     """Return a digest of the bytes just before `offset`: enough of them to tell two files apart."""
-    start = max(0, offset - _DIGESTED_BYTES)
-    file.seek(start)
-    return hashlib.blake2b(file.read(offset - start), digest_size=16).hexdigest()
+    start_offset = max(0, offset - _DIGESTED_BYTES)
+    file.seek(start_offset)
+    return hashlib.blake2b(file.read(offset - start_offset), digest_size=16).hexdigest()
 
 
 def read_objects(file: BinaryIO, tally: ReadTally, /, *, start: int = 0) -> Iterator[tuple[int, ForeignObject]]:
@@ -199,20 +199,20 @@ def read_objects(file: BinaryIO, tally: ReadTally, /, *, start: int = 0) -> Iter
         file.seek(start)
     offset = start
     while not tally.is_stopped and (line := file.readline(LINE_BYTES)):
-        here, offset = offset, offset + len(line)
+        line_offset, offset = offset, offset + len(line)
         tally.add_bytes(len(line))
-        is_ended = line.endswith(b"\n")
-        if not is_ended and len(line) == LINE_BYTES:
-            while (rest := file.readline(LINE_BYTES)) and not rest.endswith(b"\n"):
-                offset += len(rest)
-                tally.add_bytes(len(rest))
-            offset += len(rest)
+        is_line_complete = line.endswith(b"\n")
+        if not is_line_complete and len(line) == LINE_BYTES:
+            while (line_rest := file.readline(LINE_BYTES)) and not line_rest.endswith(b"\n"):
+                offset += len(line_rest)
+                tally.add_bytes(len(line_rest))
+            offset += len(line_rest)
             tally.skipped[SkipCause.TOO_LONG] += 1
         elif line.strip():
             value = parse_object(line)
             if value is not None:
-                yield here, value
-            elif is_ended:
+                yield line_offset, value
+            elif is_line_complete:
                 tally.skipped[SkipCause.DAMAGED] += 1
 
 
@@ -238,9 +238,9 @@ def open_database(path: Path, stack: ExitStack, tally: ReadTally, /) -> sqlite3.
     """
     try:
         with open_regular(path) as file:
-            head = file.read(100)
-        log = Path(f"{path}-wal")
-        if head[18:19] == bytes([_WAL_MODE]) and not log.exists():
+            file_header = file.read(100)
+        log_path = Path(f"{path}-wal")
+        if file_header[18:19] == bytes([_WAL_MODE]) and not log_path.exists():
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="elytron-sessions-"))
             path = Path(shutil.copyfile(path, Path(folder) / "copy.db"))
         connection = sqlite3.connect(
@@ -249,17 +249,12 @@ def open_database(path: Path, stack: ExitStack, tally: ReadTally, /) -> sqlite3.
         stack.callback(connection.close)
         connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         connection.execute("PRAGMA query_only = 1")
-        WorkLimit(connection, path.stat().st_size + (log.stat().st_size if log.exists() else 0))
+        WorkLimit(connection, path.stat().st_size + (log_path.stat().st_size if log_path.exists() else 0))
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except (OSError, sqlite3.Error):
         tally.skipped[SkipCause.UNREADABLE] += 1
         return None
     return connection
-
-
-def table_columns(connection: sqlite3.Connection, table: str, /) -> frozenset[str]:
-    """Return a table's columns; none if the table does not exist."""
-    return frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({table})"))
 
 
 def row_objects(rows: sqlite3.Cursor, tally: ReadTally, /) -> Iterator[tuple[tuple[object, ...], ForeignObject]]:

@@ -153,11 +153,11 @@ class SessionImport:
             total, bytes_read = sum(source.size for source in due_sources), 0
             try:
                 for source in due_sources:
-                    start, end = bytes_read - self.tally.read_bytes, bytes_read + source.size
-                    self.tally.on_progress = partial(self._show_progress, progress, start, end, total)
+                    start_bytes, end_bytes = bytes_read - self.tally.read_bytes, bytes_read + source.size
+                    self.tally.on_progress = partial(self._show_progress, progress, start_bytes, end_bytes, total)
                     await self._import_source(source)
-                    bytes_read = end
-                    self._show_progress(progress, end, end, total)
+                    bytes_read = end_bytes
+                    self._show_progress(progress, end_bytes, end_bytes, total)
             finally:
                 self.tally.is_stopped = True
         if AssistantHost.MEMORY_FILES in self.choice.hosts:
@@ -184,8 +184,8 @@ class SessionImport:
             self.tally.skipped[SkipCause.OLDER] += 1
             return False
         position = self.positions.get(position_key(source))
-        is_same = position is not None and is_unchanged(source, position)
-        if is_same and not self.choice.again and not (self.choice.subagents and position and not position.session):
+        is_current = position is not None and is_unchanged(source, position)
+        if is_current and not self.choice.again and not (self.choice.subagents and position and not position.session):
             self.counts["unchanged"] += 1
             return False
         return True
@@ -239,13 +239,13 @@ class SessionImport:
             for digest in position.prompts
         }
         digests = prompt_digests(session, session.entries)
-        start = next(
-            (place for place, digest in enumerate(digests) if digest and digest not in origin_digests), len(digests)
+        first_new = next(
+            (index for index, digest in enumerate(digests) if digest and digest not in origin_digests), len(digests)
         )
-        if not origin_digests or start == 0:
+        if not origin_digests or first_new == 0:
             return session
-        self.tally.skipped[SkipCause.FORK] += start
-        return replace(session, entries=session.entries[start:])
+        self.tally.skipped[SkipCause.FORK] += first_new
+        return replace(session, entries=session.entries[first_new:])
 
     async def _memory_of(self, folder: str) -> ProjectMemory:
         if self.place is not None:
@@ -254,29 +254,29 @@ class SessionImport:
             self._memories[folder] = await _folder_memory(self.memory, self.person, folder)
         return self._memories[folder]
 
-    async def _write_session(self, session: AssistantSession, place: ProjectMemory) -> None:
+    async def _write_session(self, session: AssistantSession, project_place: ProjectMemory) -> None:
         scope = Scope(
-            space=place.spaces[0],
+            space=project_place.spaces[0],
             channel=session.host.value,
             conversation=session.id,
             project=optional_title(Path(session.folder or "").name),
         )
         if session.host is AssistantHost.CLAUDE_CODE:
-            stored = await self._stored_turns(scope, [former_id(session.id, entry) for entry in session.entries])
-            entries = tuple(entry for entry in session.entries if former_id(session.id, entry) not in stored)
+            known_turns = await self._stored_turns(scope, [former_id(session.id, entry) for entry in session.entries])
+            entries = tuple(entry for entry in session.entries if former_id(session.id, entry) not in known_turns)
             self.counts[WriteOutcome.DUPLICATE] += len(session.entries) - len(entries)
             session = replace(session, entries=entries)
-        await self._write(session_drafts(session), scope, place, title=optional_title(session.title or ""))
+        await self._write(session_drafts(session), scope, project_place, title=optional_title(session.title or ""))
         ids = {entry_id(session.id, entry) for entry in session.entries}
         rewound_ids = [name for entry in session.taken_back if (name := entry_id(session.id, entry)) not in ids]
-        await self._hide(rewound_ids, scope, place, _TAKEN_BACK)
+        await self._hide(rewound_ids, scope, project_place, _TAKEN_BACK)
 
     async def _write(
         self, drafts: Iterable[TurnDraft], scope: Scope, place: ProjectMemory, /, *, title: str | None = None
     ) -> None:
         for batch in draft_batches(iter(drafts)):
-            write = TranscriptWrite(turns=batch, origin=TurnOrigin.IMPORTED, title=title)
-            request = MemoryWriteRequest(scope=scope, write=write, dry_run=self.choice.dry_run)
+            turn_write = TranscriptWrite(turns=batch, origin=TurnOrigin.IMPORTED, title=title)
+            request = MemoryWriteRequest(scope=scope, write=turn_write, dry_run=self.choice.dry_run)
             if self.choice.dry_run:
                 report = await self.memory.operate(request)
             else:
@@ -306,16 +306,16 @@ class SessionImport:
         if record is None:
             return {}
         tags = ((name, record.turn_name_tag(scope.conversation_key, name)) for name in host_ids)
-        refs = {DocumentRef(TURN_NAMES, tag): name for name, tag in tags}
-        stored = await values_at(context.store, SpaceId(scope.space), refs, TurnName)
-        return {refs[ref]: name.turn for ref, name in stored.items()}
+        refs = {DocumentRef(TURN_NAMES, name_tag): name for name, name_tag in tags}
+        turn_names = await values_at(context.store, SpaceId(scope.space), refs, TurnName)
+        return {refs[ref]: name.turn for ref, name in turn_names.items()}
 
     async def _note_position(
         self, source: SessionSource, before: SessionPosition | None, session: AssistantSession, /, *, is_stored: bool
     ) -> None:
-        is_grown = before is not None and not session.is_whole
+        is_longer = before is not None and not session.is_whole
         prompts = [digest for digest in prompt_digests(session, session.entries) if digest]
-        earlier = before.prompts if before is not None and is_grown else ()
+        old_prompts = before.prompts if before is not None and is_longer else ()
         self._pending_positions[position_key(source)] = SessionPosition(
             size=source.size,
             changed=source.changed,
@@ -324,8 +324,8 @@ class SessionImport:
             digest=_read_digest(source.path, session.resume_at),
             session=session.id if is_stored else "",
             folder=session.folder or "",
-            first_id=before.first_id if before is not None and is_grown else session.first_id,
-            prompts=tuple(dict.fromkeys((*earlier, *prompts)))[:_PROMPTS_KEPT],
+            first_id=before.first_id if before is not None and is_longer else session.first_id,
+            prompts=tuple(dict.fromkeys((*old_prompts, *prompts)))[:_PROMPTS_KEPT],
         )
         self.positions |= self._pending_positions
         if len(self._pending_positions) >= _POSITIONS_AT_ONCE:
@@ -351,12 +351,12 @@ class SessionImport:
     async def _import_file(self, file: MemoryFile) -> None:
         key = _source_key(AssistantHost.MEMORY_FILES, file.path, "")
         try:
-            status, before = file.path.stat(), self.positions.get(key)
+            status, position = file.path.stat(), self.positions.get(key)
         except OSError:
             self.tally.skipped[SkipCause.UNREADABLE] += 1
             return
         self.counts["files"] += 1
-        if before is not None and (before.size, before.changed) == (status.st_size, status.st_mtime_ns):
+        if position is not None and (position.size, position.changed) == (status.st_size, status.st_mtime_ns):
             self.counts["unchanged"] += not self.choice.again
             if not self.choice.again:
                 return
@@ -364,7 +364,7 @@ class SessionImport:
             self.tally.skipped[SkipCause.PAUSED] += 1
             return
         notes = read_notes(file, self.tally)
-        at = Instant(status.st_mtime_ns // 1_000_000)
+        changed_at = Instant(status.st_mtime_ns // 1_000_000)
         places: dict[str | None, ProjectMemory] = {}
         # Include the file's own folder, because all of its notes may have been removed.
         for folder in dict.fromkeys((file.folder, *(note.folder for note in notes))):
@@ -374,12 +374,12 @@ class SessionImport:
                 continue
             place = await self._memory_of(folder) if folder is not None else ProjectMemory(person=self.person)
             places[folder] = place
-            await self._write(note_drafts(file, folder_notes, at=at), _note_scope(file, place), place)
+            await self._write(note_drafts(file, folder_notes, at=changed_at), _note_scope(file, place), place)
             self.counts["notes"] += len(folder_notes)
         ids = tuple(note.id for note in notes)
-        earlier_ids = (*before.notes, *before.retired) if before is not None else ()
+        earlier_ids = (*position.notes, *position.retired) if position is not None else ()
         retired_ids = [name for name in earlier_ids if name not in ids][-_PROMPTS_KEPT:]
-        restored_ids = [name for name in before.retired if name in ids] if before is not None else []
+        restored_ids = [name for name in position.retired if name in ids] if position is not None else []
         for place in places.values():
             await self._hide(retired_ids, _note_scope(file, place), place, _RETIRED)
             await self._hide(restored_ids, _note_scope(file, place), place, "", undo=True)
@@ -390,9 +390,9 @@ class SessionImport:
     def _count_space(self, place: ProjectMemory, /, *, sessions: int = 0, stored: int = 0) -> None:
         space = place.spaces[0]
         label = place.label if place.space is not None else "the person's own"
-        filed = self.spaces.get(space, FiledSessions(space=space, label=label))
-        update = {"sessions": filed.sessions + sessions, "stored": filed.stored + stored}
-        self.spaces[space] = filed.model_copy(update=update)
+        space_sessions = self.spaces.get(space, FiledSessions(space=space, label=label))
+        update = {"sessions": space_sessions.sessions + sessions, "stored": space_sessions.stored + stored}
+        self.spaces[space] = space_sessions.model_copy(update=update)
 
     def _report(self, sources: int) -> SessionImportReport:
         counts, tally = self.counts, self.tally
@@ -428,16 +428,16 @@ def _read_digest(path: Path, offset: int) -> str:
 
 async def _folder_memory(memory: MemoryRuntime, person: str, folder: str) -> ProjectMemory:
     """Return a folder's memory. A missing folder that was in no repository gets a memory of its own."""
-    place = await project_memory(memory, Path(folder), person=person)
-    is_lost = place.repository is None or place.repository.source is ProjectSource.FOLDER
-    if is_lost and is_gone(folder):
+    project_place = await project_memory(memory, Path(folder), person=person)
+    is_outside_repository = project_place.repository is None or project_place.repository.source is ProjectSource.FOLDER
+    if is_outside_repository and is_gone(folder):
         # Two missing projects must not end up sharing the parent folder that contained both.
         space = space_name(f"path:{folder}")
         label = optional_title(Path(folder).name) or space
         return ProjectMemory(
             person=person, space=space, label=label, keys={space: ProjectKey(space=space, path=folder)}
         )
-    return place
+    return project_place
 
 
 def is_gone(folder: str, /) -> bool:
@@ -469,8 +469,8 @@ def position_key(source: SessionSource, /) -> str:
 def is_unchanged(source: SessionSource, position: SessionPosition, /) -> bool:
     """Return whether a source is unchanged since it was read under the current rules."""
     size = position.size if source.key else source.size  # a database's size says nothing about one session
-    is_same = (position.size, position.changed, position.rules) == (size, source.changed, DROP_LIST_VERSION)
-    return is_same and source.changed > 0
+    has_same_state = (position.size, position.changed, position.rules) == (size, source.changed, DROP_LIST_VERSION)
+    return has_same_state and source.changed > 0
 
 
 async def read_positions(memory: MemoryRuntime, person: str, /) -> dict[str, SessionPosition]:
@@ -519,9 +519,9 @@ def _listed_session(source: SessionSource, positions: Mapping[str, SessionPositi
     )
 
 
-def _note_scope(file: MemoryFile, place: ProjectMemory) -> Scope:
-    project = optional_title(place.label) if place.space is not None else None
-    return Scope(space=place.spaces[0], channel=CHANNEL, conversation=note_conversation(file), project=project)
+def _note_scope(file: MemoryFile, project_place: ProjectMemory) -> Scope:
+    project = optional_title(project_place.label) if project_place.space is not None else None
+    return Scope(space=project_place.spaces[0], channel=CHANNEL, conversation=note_conversation(file), project=project)
 
 
 def _source_key(host: AssistantHost, path: Path, key: str) -> str:

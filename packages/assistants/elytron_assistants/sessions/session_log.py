@@ -81,9 +81,9 @@ class ReadTally:
 
     def add_bytes(self, count: int, /) -> None:
         """Count bytes read, and report progress after each mebibyte."""
-        before = self.read_bytes >> 20
+        mebibytes_before = self.read_bytes >> 20
         self.read_bytes += count
-        if self.on_progress is not None and self.read_bytes >> 20 != before:
+        if self.on_progress is not None and self.read_bytes >> 20 != mebibytes_before:
             self.on_progress()
 
     def note_unknown(self, host: AssistantHost, kind: object, /, *, silent: Container[str] = ()) -> None:
@@ -129,12 +129,15 @@ class AssistantSession:
 
     def with_reply(self, text: str, /) -> "AssistantSession":
         """Return only the session's last turn, with `text` as its reply. An empty text leaves the reply unchanged."""
-        prompts = [place for place, entry in enumerate(self.entries) if entry.role is EvidenceRole.USER]
+        prompts = [entry_index for entry_index, entry in enumerate(self.entries) if entry.role is EvidenceRole.USER]
         entries = list(self.entries[prompts[-1] :] if prompts else self.entries)
         if text.strip():
             reply = next((entry for entry in entries if entry.role is EvidenceRole.ASSISTANT), None)
-            usual = SessionEntry(EvidenceRole.ASSISTANT, "", entries[0].id if entries else "")
-            entries = [*(entry for entry in entries if entry is not reply), replace(reply or usual, text=text.strip())]
+            empty_reply = SessionEntry(EvidenceRole.ASSISTANT, "", entries[0].id if entries else "")
+            entries = [
+                *(entry for entry in entries if entry is not reply),
+                replace(reply or empty_reply, text=text.strip()),
+            ]
         return replace(self, entries=tuple(entries))
 
 
@@ -171,11 +174,11 @@ class SessionLog:
 
     def add_prompt(self, text: str, entry_id: str, /, *, at: Instant | None = None, offset: int = 0) -> None:
         """Begin a turn with the typed part of `text`. Text written only by programs begins no turn."""
-        typed = typed_text(text)
-        if not typed:
+        prompt_text = typed_text(text)
+        if not prompt_text:
             self._tally.skipped[SkipCause.PROGRAM] += bool(text.strip())
             return
-        self.turns.append(SessionTurn(SessionEntry(EvidenceRole.USER, typed, entry_id, at), offset=offset))
+        self.turns.append(SessionTurn(SessionEntry(EvidenceRole.USER, prompt_text, entry_id, at), offset=offset))
 
     def add_reply(self, text: str, /, *, at: Instant | None = None, model: str = "", key: str = "") -> None:
         """Set the turn's reply, so the last one counts. Parts of one message, which share `key`, are joined."""
@@ -190,9 +193,9 @@ class SessionLog:
     def add_call(self, call: ToolRun, /) -> None:
         """Add a tool call to the current turn. A later state of the same call replaces the earlier one."""
         calls = self._turn().calls
-        earlier = self.calls.get(call.id) if call.id else None
-        if earlier in calls:
-            calls[calls.index(earlier)] = call
+        earlier_call = self.calls.get(call.id) if call.id else None
+        if earlier_call in calls:
+            calls[calls.index(earlier_call)] = call
         else:
             calls.append(call)
         if call.id:
@@ -224,11 +227,11 @@ class SessionLog:
         return replace(session, **fields)
 
     def _entries(self) -> Iterator[SessionEntry]:
-        fixes = command_fixes(turn.calls for turn in self.turns)
-        for place, turn in enumerate(self.turns):
+        fixes_by_turn = command_fixes(turn.calls for turn in self.turns)
+        for turn_index, turn in enumerate(self.turns):
             entries = list(turn.entries)
             yield from entries
-            at = entries[-1].at if entries else None
+            last_at = entries[-1].at if entries else None
             # Marks are not searchable, but people search for these.
-            for key, text in (fixes.get(place, {}) | call_decisions(turn.calls)).items():
-                yield SessionEntry(EvidenceRole.TOOL, text, key, at)
+            for key, text in (fixes_by_turn.get(turn_index, {}) | call_decisions(turn.calls)).items():
+                yield SessionEntry(EvidenceRole.TOOL, text, key, last_at)

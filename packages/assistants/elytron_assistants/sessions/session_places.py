@@ -1,5 +1,6 @@
 """Where assistants store their sessions and memory files, by platform and environment variables."""
 
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -8,7 +9,7 @@ from typing import Final
 
 from elytron_assistants.sessions import claude_code, codex, copilot, cursor, gemini, opencode
 from elytron_assistants.sessions.session_files import ReadFile, SessionSource
-from elytron_assistants.sessions.session_log import AssistantHost, ReadTally
+from elytron_assistants.sessions.session_log import AssistantHost, ReadTally, SkipCause
 
 FindSessions = Callable[[Path, ReadTally, ExitStack], Iterator[SessionSource]]
 READERS: Final[Mapping[AssistantHost, FindSessions]] = {
@@ -56,24 +57,24 @@ def places_of(environment: Mapping[str, str], home: Path, /) -> AssistantPlaces:
         path = environment.get(variable, "")
         return Path(path).expanduser() if path else usual
 
-    claude = moved("CLAUDE_CONFIG_DIR", home / ".claude")
+    claude_folder = moved("CLAUDE_CONFIG_DIR", home / ".claude")
     codex_home = moved("CODEX_HOME", home / ".codex")
     gemini_home = moved("GEMINI_CLI_HOME", home) / ".gemini"
     # OpenCode uses the Linux folders on macOS too.
     data = (moved("XDG_DATA_HOME", home / ".local" / "share") / "opencode", user_data_path("opencode", appauthor=False))
     database = environment.get("OPENCODE_DB", "")
-    editor = user_config_path("Cursor", appauthor=False, roaming=True) / "User"
+    editor_folder = user_config_path("Cursor", appauthor=False, roaming=True) / "User"
     return AssistantPlaces(
         sessions={
-            AssistantHost.CLAUDE_CODE: (claude / "projects",),
+            AssistantHost.CLAUDE_CODE: (claude_folder / "projects",),
             AssistantHost.CODEX: (codex_home / "sessions", codex_home / "archived_sessions"),
             AssistantHost.GEMINI: (gemini_home / "tmp",),
             AssistantHost.OPENCODE: (Path(database).expanduser(),) if database else tuple(dict.fromkeys(data)),
             AssistantHost.COPILOT: (home / ".copilot" / "session-state",),
-            AssistantHost.CURSOR: (editor, moved("CURSOR_CONFIG_DIR", home / ".cursor") / "projects"),
+            AssistantHost.CURSOR: (editor_folder, moved("CURSOR_CONFIG_DIR", home / ".cursor") / "projects"),
         },
-        memory_homes=(claude, codex_home, gemini_home),
-        claude_projects=claude / "projects",
+        memory_homes=(claude_folder, codex_home, gemini_home),
+        claude_projects=claude_folder / "projects",
     )
 
 
@@ -82,4 +83,10 @@ def find_sources(
 ) -> list[SessionSource]:
     """Return an assistant's sessions in `places`. Databases stay open until `stack` closes."""
     reader = READERS.get(host)
-    return [source for place in places for source in reader(place, tally, stack)] if reader is not None else []
+    sources: list[SessionSource] = []
+    for place in places if reader is not None else ():
+        try:
+            sources += reader(place, tally, stack)
+        except sqlite3.Error:  # a damaged database, of which some queries may have worked
+            tally.skipped[SkipCause.UNREADABLE] += 1
+    return sources

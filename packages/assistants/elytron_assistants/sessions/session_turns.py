@@ -35,10 +35,10 @@ def former_id(session: str, entry: SessionEntry, /) -> str:
 def session_drafts(session: AssistantSession, /) -> Iterator[TurnDraft]:
     """Yield a turn for each entry of a session. A subagent's prompts are stored as an assistant's words too."""
     for entry in session.entries:
-        is_task = session.parent is not None and entry.role is EvidenceRole.USER
-        role = EvidenceRole.ASSISTANT if is_task else entry.role
-        is_note = role is EvidenceRole.TOOL
-        text = without_home(entry.text.replace(f"{session.folder}/", "")) if is_note else entry.text
+        is_subagent_task = session.parent is not None and entry.role is EvidenceRole.USER
+        role = EvidenceRole.ASSISTANT if is_subagent_task else entry.role
+        is_tool_note = role is EvidenceRole.TOOL
+        text = without_home(entry.text.replace(f"{session.folder}/", "")) if is_tool_note else entry.text
         metadata = {"branch": session.branch, "parent_session": session.parent}
         model = optional_title(entry.model)
         yield TurnDraft(
@@ -94,19 +94,22 @@ def draft_batches(drafts: Iterator[TurnDraft], /) -> Iterator[tuple[TurnDraft, .
 def prompt_digests(session: AssistantSession, entries: Sequence[SessionEntry], /) -> list[str]:
     """Return a digest for each prompt, equal in a fork that copied it, and "" for other entries."""
     # Only Claude Code copies entry ids into a fork.
-    is_id = session.host is AssistantHost.CLAUDE_CODE
-    return [_joined_digest(e.id if is_id else e.text)[:12] if e.role is EvidenceRole.USER else "" for e in entries]
+    has_stable_ids = session.host is AssistantHost.CLAUDE_CODE
+    return [
+        _joined_digest(entry.id if has_stable_ids else entry.text)[:12] if entry.role is EvidenceRole.USER else ""
+        for entry in entries
+    ]
 
 
 def _mark_observations(marks: Sequence[SessionMark], folder: str) -> Iterator[ToolObservation]:
     """Yield an entry's marks. Over the limit, failed commands, decisions and outside content take precedence."""
-    distinct = list(dict.fromkeys(marks))
-    if len(distinct) > limits.TOOL_OBSERVATIONS:
-        distinct.sort(key=lambda mark: not (mark.exit_code or mark.kind in {MarkKind.DECISION, MarkKind.OUTSIDE}))
-    for number, mark in enumerate(distinct[: limits.TOOL_OBSERVATIONS]):
+    distinct_marks = list(dict.fromkeys(marks))
+    if len(distinct_marks) > limits.TOOL_OBSERVATIONS:
+        distinct_marks.sort(key=lambda mark: not (mark.exit_code or mark.kind in {MarkKind.DECISION, MarkKind.OUTSIDE}))
+    for mark_number, mark in enumerate(distinct_marks[: limits.TOOL_OBSERVATIONS]):
         text = _relative_path(mark.text, folder) if mark.kind is MarkKind.FILE else mark.summary
         yield ToolObservation(
-            observation_id=f"{mark.kind.value}-{number}",
+            observation_id=f"{mark.kind.value}-{mark_number}",
             tool_name=optional_title(mark.tool) or mark.kind.value,
             summary=without_home(text),
             external_content=mark.is_outside,

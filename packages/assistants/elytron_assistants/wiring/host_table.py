@@ -94,11 +94,11 @@ def host_folders(environment: Mapping[str, str], home: Path, platform: str, /) -
     config = folder_of("XDG_CONFIG_HOME", home / ".config")
     match platform:
         case "win32":
-            editors = folder_of("APPDATA", home / "AppData" / "Roaming")
+            editors_folder = folder_of("APPDATA", home / "AppData" / "Roaming")
         case "darwin":
-            editors = home / "Library" / "Application Support"
+            editors_folder = home / "Library" / "Application Support"
         case _:
-            editors = config
+            editors_folder = config
     return {
         "claude": folder_of("CLAUDE_CONFIG_DIR", home / ".claude"),
         "claude_root": folder_of("CLAUDE_CONFIG_DIR", home),
@@ -108,7 +108,7 @@ def host_folders(environment: Mapping[str, str], home: Path, platform: str, /) -
         "gemini": folder_of("GEMINI_CLI_HOME", home) / ".gemini",
         # OpenCode uses the Linux folders on every platform.
         "opencode": config / "opencode",
-        "vscode": editors / "Code" / "User",
+        "vscode": editors_folder / "Code" / "User",
     }
 
 
@@ -116,9 +116,9 @@ def command_line(words: Sequence[str], platform: str, /) -> str:
     """Quote `words` as one line for a platform's shells. On Windows, both `cmd` and Bash can read it."""
     if platform != "win32":
         return shlex.join(words)
-    plain = (word.replace("\\", "/") if position == 0 else word for position, word in enumerate(words))
+    plain_words = (word.replace("\\", "/") if position == 0 else word for position, word in enumerate(words))
     return " ".join(
-        f'"{word}"' if position == 0 or not word or " " in word else word for position, word in enumerate(plain)
+        f'"{word}"' if position == 0 or not word or " " in word else word for position, word in enumerate(plain_words)
     )
 
 
@@ -342,9 +342,9 @@ def tools_text(form: ToolsForm, entry: Json, /, *, is_remote: bool) -> str:
             settings: Json = {SERVER_NAME: entry}
             for name in reversed(form.path):
                 settings = {name: settings}
-            inputs: dict[str, Json] = {"inputs": [form.prompt]} if is_remote and form.prompt is not None else {}
+            inputs_field: dict[str, Json] = {"inputs": [form.prompt]} if is_remote and form.prompt is not None else {}
             assert isinstance(settings, dict)
-            return json.dumps(inputs | settings, indent=2, ensure_ascii=False)
+            return json.dumps(inputs_field | settings, indent=2, ensure_ascii=False)
 
 
 def toml_table(path: Sequence[str], entry: Json, /) -> str:

@@ -46,8 +46,8 @@ class _JsoncReader:
         return node
 
     def _error(self, problem: str) -> UnreadableFile:
-        line = self._text.count("\n", 0, self._at) + 1
-        return UnreadableFile(name=self._name, problem=f"{problem}: fix the file first", line=line)
+        line_number = self._text.count("\n", 0, self._at) + 1
+        return UnreadableFile(name=self._name, problem=f"{problem}: fix the file first", line=line_number)
 
     def _skip(self) -> str:
         """Skip whitespace and comments, and return the next character, or "" at the end."""
@@ -59,17 +59,17 @@ class _JsoncReader:
         char = self._skip()
         if depth > limits.JSON_DEPTH:
             raise self._error("is nested too deeply")
-        start = self._at
+        value_start = self._at
         match char:
             case "{":
-                return self._object(start, depth)
+                return self._object(value_start, depth)
             case "[":
-                return self._list(start, depth)
+                return self._list(value_start, depth)
             case "":
                 raise self._error("ends too early")
             case _:
                 value = self._scalar(char)
-                return TextNode(start, self._at, value)
+                return TextNode(value_start, self._at, value)
 
     def _scalar(self, char: str) -> Json:
         match = (_STRING if char == '"' else _WORD).match(self._text, self._at)
@@ -99,7 +99,7 @@ class _JsoncReader:
         self._at += 1
         members: dict[str, tuple[int, TextNode]] = {}
         while self._next_part("}", is_first=not members):
-            place = self._at
+            key_place = self._at
             key = self._scalar(self._skip() or " ")
             if not isinstance(key, str):
                 raise self._error("has a key without quotes")
@@ -108,7 +108,7 @@ class _JsoncReader:
             if self._skip() != ":":
                 raise self._error("is missing a colon")
             self._at += 1
-            members[key] = (place, self._value(depth + 1))
+            members[key] = (key_place, self._value(depth + 1))
         return TextNode(start, self._at, {key: node.value for key, (_, node) in members.items()}, members)
 
     def _list(self, start: int, depth: int) -> TextNode:
@@ -134,8 +134,8 @@ def set_member(text: str, path: Sequence[str], value: Json, name: str, /) -> str
         if not isinstance(node.value, dict):
             raise _type_error(text, node, path[:depth], "an object", name)
         if key not in node.members:
-            for missing in reversed(path[depth + 1 :]):
-                value = {missing: value}
+            for missing_name in reversed(path[depth + 1 :]):
+                value = {missing_name: value}
             return _insert_part(text, node, f"{json.dumps(key, ensure_ascii=False)}: ", value)
         node = node.members[key][1]
     return text[: node.start] + _printed_value(text, value, _indent_at(text, node.start)) + text[node.end :]
@@ -159,8 +159,8 @@ def remove_part(text: str, path: Sequence[str | int], name: str, /) -> str:
         parts = parent.parts()
         key = path[-1]
         position = key if isinstance(key, int) else list(parent.members).index(key)
-        around = text[parent.start + 1 : parts[0][0]] + text[parts[-1][1].end : parent.end - 1]
-        if len(parts) > 1 or len(path) == 1 or around.strip(" \t\r\n,"):
+        surroundings = text[parent.start + 1 : parts[0][0]] + text[parts[-1][1].end : parent.end - 1]
+        if len(parts) > 1 or len(path) == 1 or surroundings.strip(" \t\r\n,"):
             return _cut_part(text, parts, position)
         # It is the only value and there are no comments, so remove its container.
         path = path[:-1]
@@ -179,14 +179,14 @@ def node_at(node: TextNode, path: Sequence[str | int], /) -> TextNode | None:
 
 
 def _type_error(text: str, node: TextNode, path: Sequence[str], kind: str, name: str) -> UnreadableFile:
-    line = text.count("\n", 0, node.start) + 1
+    line_number = text.count("\n", 0, node.start) + 1
     return UnreadableFile(
-        name=name, problem=f"has a `{'.'.join(path)}` that is not {kind}: fix the file first", line=line
+        name=name, problem=f"has a `{'.'.join(path)}` that is not {kind}: fix the file first", line=line_number
     )
 
 
-def _indent_at(text: str, place: int) -> str:
-    line = text[text.rfind("\n", 0, place) + 1 : place]
+def _indent_at(text: str, offset: int) -> str:
+    line = text[text.rfind("\n", 0, offset) + 1 : offset]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
@@ -204,43 +204,43 @@ def _printed_value(text: str, value: Json, indent: str) -> str:
 
 def _insert_part(text: str, node: TextNode, label: str, value: Json) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
-    parts, closing = node.parts(), node.end - 1
+    parts, closing_at = node.parts(), node.end - 1
     if parts and "\n" not in text[node.start : parts[0][0]]:
         # The container is on a single line.
-        last = parts[-1][1].end
-        return f"{text[:last]}, {label}{json.dumps(value, ensure_ascii=False)}{text[last:]}"
-    outer = _indent_at(text, node.start)
-    indent = _indent_at(text, parts[0][0]) if parts else outer + _unit_of(text)
+        last_end = parts[-1][1].end
+        return f"{text[:last_end]}, {label}{json.dumps(value, ensure_ascii=False)}{text[last_end:]}"
+    outer_indent = _indent_at(text, node.start)
+    indent = _indent_at(text, parts[0][0]) if parts else outer_indent + _unit_of(text)
     entry = f"{newline}{indent}{label}{_printed_value(text, value, indent)}"
     if not parts:
-        inner = text[node.start + 1 : closing].rstrip()
-        return f"{text[: node.start + 1]}{inner}{entry}{newline}{outer}{text[closing:]}"
-    last = parts[-1][1].end
-    tail = text[last:closing].rstrip()
-    has_comma = _SPACE.sub("", tail, count=1).startswith(",")
-    end = last + len(tail)
-    return f"{text[:last]}{'' if has_comma else ','}{tail}{entry}{text[end:]}"
+        inner_text = text[node.start + 1 : closing_at].rstrip()
+        return f"{text[: node.start + 1]}{inner_text}{entry}{newline}{outer_indent}{text[closing_at:]}"
+    last_end = parts[-1][1].end
+    tail_text = text[last_end:closing_at].rstrip()
+    has_comma = _SPACE.sub("", tail_text, count=1).startswith(",")
+    tail_end = last_end + len(tail_text)
+    return f"{text[:last_end]}{'' if has_comma else ','}{tail_text}{entry}{text[tail_end:]}"
 
 
 def _cut_part(text: str, parts: list[tuple[int, TextNode]], position: int) -> str:
-    start, end = parts[position][0], parts[position][1].end
-    comma = _comma_after(text, end)
-    if comma is not None:
-        end = comma + 1
+    part_start, part_end = parts[position][0], parts[position][1].end
+    comma_end = _comma_after(text, part_end)
+    if comma_end is not None:
+        part_end = comma_end + 1
     elif position:
         # The last part: remove the comma before it, and preserve comments in between.
-        comma = _comma_after(text, parts[position - 1][1].end)
-        assert comma is not None
-        text = text[:comma] + text[comma + 1 :]
-        start, end = start - 1, end - 1
-    line_start = text.rfind("\n", 0, start) + 1
-    line_end = text.find("\n", end)
-    if line_end >= 0 and not text[line_start:start].strip() and not text[end:line_end].strip():
+        comma_end = _comma_after(text, parts[position - 1][1].end)
+        assert comma_end is not None
+        text = text[:comma_end] + text[comma_end + 1 :]
+        part_start, part_end = part_start - 1, part_end - 1
+    line_start = text.rfind("\n", 0, part_start) + 1
+    line_end = text.find("\n", part_end)
+    if line_end >= 0 and not text[line_start:part_start].strip() and not text[part_end:line_end].strip():
         return text[:line_start] + text[line_end + 1 :]
-    return text[:start].rstrip(" \t") + text[end:]
+    return text[:part_start].rstrip(" \t") + text[part_end:]
 
 
-def _comma_after(text: str, place: int) -> int | None:
-    match = _SPACE.match(text, place)
-    place = match.end() if match is not None else place
-    return place if text[place : place + 1] == "," else None
+def _comma_after(text: str, offset: int) -> int | None:
+    match = _SPACE.match(text, offset)
+    offset = match.end() if match is not None else offset
+    return offset if text[offset : offset + 1] == "," else None

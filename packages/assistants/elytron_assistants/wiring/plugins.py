@@ -59,43 +59,43 @@ def write_plugins(folder: Path, release: str, /) -> None:
 
 def _read_me() -> str:
     rows = [f"| `{host}` | {HOST_TABLE[host].title} |" for host in WIRED_HOSTS]
-    others = [
+    other_rows = [
         "| `agent-plugin` | any client that reads Agent Plugins |",
         "| `server.json` | registries of MCP servers |",
     ]
-    return _READ_ME + "\n".join((*rows, *others)) + "\n"
+    return _READ_ME + "\n".join((*rows, *other_rows)) + "\n"
 
 
 def _manifest_files(release: str) -> Iterator[tuple[str, Json]]:
     """Yield the JSON files by path."""
-    plugin: dict[str, Json] = {"name": SERVER_NAME, "version": release, "description": _DESCRIPTION}
-    manifest: dict[str, Json] = {**plugin, "author": _AUTHOR, "license": "Apache-2.0", "keywords": ["memory", "mcp"]}
+    about: dict[str, Json] = {"name": SERVER_NAME, "version": release, "description": _DESCRIPTION}
+    manifest: dict[str, Json] = {**about, "author": _AUTHOR, "license": "Apache-2.0", "keywords": ["memory", "mcp"]}
     paths: dict[str, Json] = {"skills": "./skills/", "hooks": "./hooks/hooks.json"}
-    face: Json = {"displayName": "Elytron", "shortDescription": _DESCRIPTION, "category": _CATEGORY}
-    listed: dict[str, Json] = {"name": SERVER_NAME, "description": _DESCRIPTION}
-    owned: dict[str, Json] = {"name": SERVER_NAME, "owner": _AUTHOR}
+    interface: Json = {"displayName": "Elytron", "shortDescription": _DESCRIPTION, "category": _CATEGORY}
+    listing: dict[str, Json] = {"name": SERVER_NAME, "description": _DESCRIPTION}
+    marketplace: dict[str, Json] = {"name": SERVER_NAME, "owner": _AUTHOR}
 
-    yield ".claude-plugin/marketplace.json", {**owned, "plugins": [{**listed, "source": "./claude-code"}]}
+    yield ".claude-plugin/marketplace.json", {**marketplace, "plugins": [{**listing, "source": "./claude-code"}]}
     yield "claude-code/.claude-plugin/plugin.json", manifest
     yield "claude-code/hooks/hooks.json", _hooks_of(HostName.CLAUDE_CODE)
     yield "claude-code/.mcp.json", _tools_of(HostName.CLAUDE_CODE)
 
     source: Json = {"source": "local", "path": "./codex"}
-    policy: Json = {"installation": "AVAILABLE", "authentication": "ON_INSTALL"}
-    entry: Json = {"name": SERVER_NAME, "source": source, "policy": policy, "category": _CATEGORY}
-    shop: Json = {"displayName": "Elytron"}
-    yield ".agents/plugins/marketplace.json", {"name": SERVER_NAME, "interface": shop, "plugins": [entry]}
-    yield "codex/.codex-plugin/plugin.json", {**manifest, **paths, "mcpServers": "./.mcp.json", "interface": face}
+    terms: Json = {"installation": "AVAILABLE", "authentication": "ON_INSTALL"}
+    entry: Json = {"name": SERVER_NAME, "source": source, "policy": terms, "category": _CATEGORY}
+    shop_interface: Json = {"displayName": "Elytron"}
+    yield ".agents/plugins/marketplace.json", {"name": SERVER_NAME, "interface": shop_interface, "plugins": [entry]}
+    yield "codex/.codex-plugin/plugin.json", {**manifest, **paths, "mcpServers": "./.mcp.json", "interface": interface}
     yield "codex/hooks/hooks.json", _hooks_of(HostName.CODEX)
     # Codex plugins use the same JSON format as Claude Code.
     yield "codex/.mcp.json", _tools_of(HostName.CLAUDE_CODE)
 
-    yield ".cursor-plugin/marketplace.json", {**owned, "plugins": [{**listed, "source": "./cursor"}]}
+    yield ".cursor-plugin/marketplace.json", {**marketplace, "plugins": [{**listing, "source": "./cursor"}]}
     yield "cursor/.cursor-plugin/plugin.json", {**manifest, **paths, "mcpServers": "./mcp.json"}
     yield "cursor/hooks/hooks.json", _hooks_of(HostName.CURSOR)
     yield "cursor/mcp.json", _tools_of(HostName.CURSOR)
 
-    yield "gemini/gemini-extension.json", {**plugin, **_tools_of(HostName.GEMINI)}
+    yield "gemini/gemini-extension.json", {**about, **_tools_of(HostName.GEMINI)}
     yield "gemini/hooks/hooks.json", _hooks_of(HostName.GEMINI)
 
     yield "opencode/package.json", {**manifest, "name": "opencode-elytron", "type": "module", "main": "elytron.js"}
@@ -104,9 +104,9 @@ def _manifest_files(release: str) -> Iterator[tuple[str, Json]]:
     yield "vscode/hooks/elytron-vscode.json", _hooks_of(HostName.VSCODE)
     yield "vscode/mcp.json", _tools_of(HostName.VSCODE)
 
-    stdio: Json = {"type": "stdio", "command": "elytron", "args": ["mcp", "--per-repository"]}
+    server: Json = {"type": "stdio", "command": "elytron", "args": ["mcp", "--per-repository"]}
     yield "agent-plugin/plugin.json", {**manifest, "extensions": {}}
-    yield "agent-plugin/mcp.json", {"mcpServers": {SERVER_NAME: stdio}}
+    yield "agent-plugin/mcp.json", {"mcpServers": {SERVER_NAME: server}}
     package: Json = {
         "registryType": "pypi",
         "identifier": "elytron",
@@ -116,8 +116,13 @@ def _manifest_files(release: str) -> Iterator[tuple[str, Json]]:
         "transport": {"type": "stdio"},
         "packageArguments": [{"type": "positional", "value": "mcp"}],
     }
-    registered: dict[str, Json] = {"$schema": _REGISTRY_SCHEMA, **plugin, "name": _REGISTRY_NAME, "packages": [package]}
-    yield "server.json", registered
+    registration: dict[str, Json] = {
+        "$schema": _REGISTRY_SCHEMA,
+        **about,
+        "name": _REGISTRY_NAME,
+        "packages": [package],
+    }
+    yield "server.json", registration
 
 
 def _hooks_of(host: HostName) -> dict[str, Json]:
@@ -132,9 +137,9 @@ def _hooks_of(host: HostName) -> dict[str, Json]:
 
 
 def _tools_of(host: HostName) -> dict[str, Json]:
-    form = HOST_TABLE[host].tools
-    servers: Json = {SERVER_NAME: form.local(["elytron", "mcp", *_CHOICE.options])}
-    return {form.path[0]: servers}
+    tools_form = HOST_TABLE[host].tools
+    servers: Json = {SERVER_NAME: tools_form.local(["elytron", "mcp", *_CHOICE.options])}
+    return {tools_form.path[0]: servers}
 
 
 if __name__ == "__main__":

@@ -59,8 +59,8 @@ def check_wiring(record: WiringRecord, environment: Mapping[str, str], /, *, pro
 
     def problem_of(words: tuple[str, ...], check: Callable[[tuple[str, ...]], str]) -> str:
         if words not in problems:
-            is_own = len(words) == 1 or Path(words[0]).resolve() == Path(program).resolve()
-            problems[words] = check(words) if is_own else f"{words[0]} {_OTHER_PROGRAM}"
+            is_own_program = len(words) == 1 or Path(words[0]).resolve() == Path(program).resolve()
+            problems[words] = check(words) if is_own_program else f"{words[0]} {_OTHER_PROGRAM}"
         return problems[words]
 
     for path, entry in record.files.items():
@@ -90,8 +90,8 @@ def _settings_of(text: str, path: Path) -> Json:
         case ".toml":
             return read_table(text, path.name)
         case ".js":
-            _, _, rest = text.partition(_COMMANDS)
-            commands: Json = json.JSONDecoder().raw_decode(rest)[0] if rest else None
+            _, _, commands_text = text.partition(_COMMANDS)
+            commands: Json = json.JSONDecoder().raw_decode(commands_text)[0] if commands_text else None
             return commands
         case ".md":
             return None
@@ -121,15 +121,17 @@ def _server_words(settings: Json) -> tuple[str, ...] | None:
             return (command, *map(str, arguments if isinstance(arguments, list) else ()))
         url = entry.get("url", entry.get("httpUrl"))
         return (url,) if isinstance(url, str) else None
-    inner = (_server_words(settings.get(name)) for name in ("mcpServers", "mcp_servers", "servers", "mcp"))
-    return next((words for words in inner if words is not None), None)
+    candidate_words = (_server_words(settings.get(name)) for name in ("mcpServers", "mcp_servers", "servers", "mcp"))
+    return next((words for words in candidate_words if words is not None), None)
 
 
 def _hook_problem(environment: Mapping[str, str], words: tuple[str, ...]) -> str:
     """Return what fails at a prompt. The check leaves no resident process and no session record behind."""
     with TemporaryDirectory() as folder:
-        once = tuple(word for word in words if word != "--resident")
-        return _run_problem(once, json.dumps(_PROMPT).encode(), {**environment, "ELYTRON_STATE_DIR": folder})[0]
+        one_time_words = tuple(word for word in words if word != "--resident")
+        return _run_problem(one_time_words, json.dumps(_PROMPT).encode(), {**environment, "ELYTRON_STATE_DIR": folder})[
+            0
+        ]
 
 
 def _server_problem(words: tuple[str, ...]) -> str:
@@ -137,8 +139,8 @@ def _server_problem(words: tuple[str, ...]) -> str:
         return _address_problem(words[0])
     # An in-memory store avoids creating a store on disk.
     problem, output = _run_problem((*words, "--store", "memory:"), json.dumps(_INITIALIZE).encode() + b"\n")
-    is_answered = any(b'"serverInfo"' in line for line in output.splitlines())
-    return problem or ("" if is_answered else "the server did not answer `initialize`")
+    has_server_info = any(b'"serverInfo"' in line for line in output.splitlines())
+    return problem or ("" if has_server_info else "the server did not answer `initialize`")
 
 
 def _run_problem(
@@ -147,22 +149,27 @@ def _run_problem(
     if not Path(words[0]).exists():
         return f"{words[0]} does not exist: run `elytron install` again", b""
     try:
-        run = subprocess.run(  # noqa: S603 - our own program
+        completed_process = subprocess.run(  # noqa: S603 - our own program
             words, input=data, capture_output=True, timeout=_WAIT_S, check=False, env=environment
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the command did not finish: {type(error).__name__}", b""
-    last = run.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-    if last.startswith(_FAILURE):
-        return last.removeprefix(_FAILURE), run.stdout
-    return f"the command exited with code {run.returncode}: {last}" if run.returncode else "", run.stdout
+    last_line = completed_process.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    if last_line.startswith(_FAILURE):
+        return last_line.removeprefix(_FAILURE), completed_process.stdout
+    return (
+        f"the command exited with code {completed_process.returncode}: {last_line}"
+        if completed_process.returncode
+        else "",
+        completed_process.stdout,
+    )
 
 
 def _address_problem(address: str) -> str:
-    parts = urlsplit(address)
-    place = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+    url_parts = urlsplit(address)
+    host_and_port = (url_parts.hostname or "", url_parts.port or (443 if url_parts.scheme == "https" else 80))
     try:
-        socket.create_connection(place, timeout=_CONNECT_S).close()
+        socket.create_connection(host_and_port, timeout=_CONNECT_S).close()
     except OSError as error:
-        return f"the server at {parts.netloc} cannot be reached: {type(error).__name__}"
+        return f"the server at {url_parts.netloc} cannot be reached: {type(error).__name__}"
     return ""

@@ -66,13 +66,13 @@ def add_entries(
     spans: list[UndoSpan] = []
     for entry in entries:
         if style is SettingsStyle.TOML:
-            after = _with_table(text, entry, name)
+            changed_text = _with_table(text, entry, name)
         elif entry.is_item:
-            after = add_item(text, entry.path, entry.value, name)
+            changed_text = add_item(text, entry.path, entry.value, name)
         else:
-            after = set_member(text, entry.path, entry.value, name)
-        spans.append(_undo_span(text, after))
-        text = after
+            changed_text = set_member(text, entry.path, entry.value, name)
+        spans.append(_undo_span(text, changed_text))
+        text = changed_text
     return text, tuple(reversed(spans))
 
 
@@ -96,10 +96,10 @@ def remove_own(text: str, style: SettingsStyle, name: str, /) -> str:
 
 def fits_removal(after: str, text: str, style: SettingsStyle, name: str, /) -> bool:
     """Return whether `after` equals `text` without our entries, ignoring formatting. Raises UnreadableFile."""
-    rest = remove_own(text, style, name)
+    remaining_settings = remove_own(text, style, name)
     if style is SettingsStyle.TOML:
-        return _without_empty(read_table(after, name)) == _without_empty(read_table(rest, name))
-    return _without_empty(read_text(after, name).value) == _without_empty(read_text(rest, name).value)
+        return _without_empty(read_table(after, name)) == _without_empty(read_table(remaining_settings, name))
+    return _without_empty(read_text(after, name).value) == _without_empty(read_text(remaining_settings, name).value)
 
 
 def _without_empty(value: Json) -> Json:
@@ -116,8 +116,8 @@ def read_table(text: str, name: str, /) -> dict[str, Json]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         match = _LINE.search(str(error))
-        line = int(match[1]) if match is not None else text.count("\n") + 1
-        raise UnreadableFile(name=name, problem="is not valid TOML: fix the file first", line=line) from None
+        line_number = int(match[1]) if match is not None else text.count("\n") + 1
+        raise UnreadableFile(name=name, problem="is not valid TOML: fix the file first", line=line_number) from None
 
 
 def own_words(command: str, /) -> list[str]:
@@ -131,17 +131,17 @@ def own_words(command: str, /) -> list[str]:
         words = list(lexer)
     except ValueError:  # unterminated quote
         return []
-    is_own = len(words) > 2 and _OWN_PROGRAM.fullmatch(words[0]) is not None and words[1] == "hooks"
-    is_alone = not any(word and _OPERATORS.issuperset(word) for word in words) and "\n" not in command.strip()
-    return words if is_own and is_alone and words[2] in _OWN_EVENTS else []
+    is_own_program = len(words) > 2 and _OWN_PROGRAM.fullmatch(words[0]) is not None and words[1] == "hooks"
+    is_only_command = not any(word and _OPERATORS.issuperset(word) for word in words) and "\n" not in command.strip()
+    return words if is_own_program and is_only_command and words[2] in _OWN_EVENTS else []
 
 
 def own_commands(value: Json, /) -> Iterator[str]:
     """Yield our commands anywhere in a value."""
     if isinstance(value, str) and own_words(value):
         yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from own_commands(inner)
+    for inner_value in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from own_commands(inner_value)
 
 
 def uses_shared_space(text: str, /) -> bool:
@@ -167,19 +167,19 @@ def is_own_value(value: Json, /) -> bool:
 def with_wrapped(text: str, entry: SettingsEntry, name: str, /) -> SettingsEntry:
     """Return the entry to write over a person's own command. The new command runs theirs first."""
     node = node_at(read_text(text, name), entry.path) if entry.wraps else None
-    own = node.value if node is not None else None
-    if not isinstance(own, dict) or not isinstance(command := own.get("command"), str):
+    own_command = node.value if node is not None else None
+    if not isinstance(own_command, dict) or not isinstance(command := own_command.get("command"), str):
         return entry
     assert isinstance(entry.value, dict)
-    return replace(entry, value={**own, "command": f"{entry.value['command']}{_WRAP}{shlex.quote(command)}"})
+    return replace(entry, value={**own_command, "command": f"{entry.value['command']}{_WRAP}{shlex.quote(command)}"})
 
 
 def _wrapped_command(settings: Json) -> str | None:
     """Return the person's own command from a status line of ours."""
-    line = _member_at(settings, ("statusLine", "command"))
-    if not isinstance(line, str) or not own_words(line) or _WRAP not in line:
+    command_line_text = _member_at(settings, ("statusLine", "command"))
+    if not isinstance(command_line_text, str) or not own_words(command_line_text) or _WRAP not in command_line_text:
         return None
-    return next(iter(shlex.split(line.partition(_WRAP)[2])), None)
+    return next(iter(shlex.split(command_line_text.partition(_WRAP)[2])), None)
 
 
 def _own_part(settings: Json) -> tuple[str | int, ...] | None:
@@ -195,10 +195,10 @@ def _own_part(settings: Json) -> tuple[str | int, ...] | None:
         for position, item in enumerate(items if isinstance(items, list) else ()):
             if is_own_value(item):
                 return (*path, position)
-            inner = item.get("hooks") if isinstance(item, dict) else None
-            for place, hook in enumerate(inner if isinstance(inner, list) else ()):
+            hook_entries = item.get("hooks") if isinstance(item, dict) else None
+            for hook_index, hook in enumerate(hook_entries if isinstance(hook_entries, list) else ()):
                 if is_own_value(hook):
-                    return (*path, position, "hooks", place)
+                    return (*path, position, "hooks", hook_index)
     return None
 
 
@@ -208,26 +208,30 @@ def _member_at(settings: Json, path: Sequence[str]) -> Json:
     return settings
 
 
-def _undo_span(before: str, after: str) -> UndoSpan:
+def _undo_span(text_before: str, text_after: str) -> UndoSpan:
     """Return the single span in which two texts differ."""
-    shorter = min(len(before), len(after))
-    start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
-    most = shorter - start
-    end = next((at for at in range(most) if before[-1 - at] != after[-1 - at]), most)
-    return UndoSpan(start=start, length=len(after) - end - start, text=before[start : len(before) - end])
+    shorter_length = min(len(text_before), len(text_after))
+    first_difference = next((at for at in range(shorter_length) if text_before[at] != text_after[at]), shorter_length)
+    max_suffix = shorter_length - first_difference
+    suffix_length = next((at for at in range(max_suffix) if text_before[-1 - at] != text_after[-1 - at]), max_suffix)
+    return UndoSpan(
+        start=first_difference,
+        length=len(text_after) - suffix_length - first_difference,
+        text=text_before[first_difference : len(text_before) - suffix_length],
+    )
 
 
 def _with_table(text: str, entry: SettingsEntry, name: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     table = toml_table(entry.path, entry.value).replace("\n", newline)
-    gap = "" if not text else newline if text.endswith("\n") else newline * 2
-    after = f"{text}{gap}{table}{newline}"
-    before = read_table(text, name)
-    merged = _merged_table(before, entry)
-    if merged is None or _parsed_table(after) != merged:
+    separator = "" if not text else newline if text.endswith("\n") else newline * 2
+    changed_text = f"{text}{separator}{table}{newline}"
+    previous_settings = read_table(text, name)
+    merged = _merged_table(previous_settings, entry)
+    if merged is None or _parsed_table(changed_text) != merged:
         problem = f"has `{entry.path[0]}` in a form that cannot be extended: add the entry by hand"
         raise UnreadableFile(name=name, problem=problem, line=_line_of(text, entry.path[0]))
-    return after
+    return changed_text
 
 
 def _parsed_table(text: str) -> Mapping[str, Json] | None:
@@ -238,36 +242,42 @@ def _parsed_table(text: str) -> Mapping[str, Json] | None:
 
 
 def _merged_table(settings: dict[str, Json], entry: SettingsEntry) -> dict[str, Json] | None:
-    outer, inner = entry.path
-    servers = settings.get(outer, {})
-    return {**settings, outer: {**servers, inner: entry.value}} if isinstance(servers, dict) else None
+    outer_name, inner_name = entry.path
+    servers = settings.get(outer_name, {})
+    return {**settings, outer_name: {**servers, inner_name: entry.value}} if isinstance(servers, dict) else None
 
 
 def _without_table(text: str, path: tuple[str, str], name: str) -> str:
     """Return a TOML text without a table and its subtables. Comments before the next table are preserved."""
     settings = read_table(text, name)
-    outer, inner = path
-    servers = cast("dict[str, Json]", settings.get(outer)) if isinstance(settings.get(outer), dict) else {}
-    if inner not in servers:
+    outer_name, inner_name = path
+    servers = cast("dict[str, Json]", settings.get(outer_name)) if isinstance(settings.get(outer_name), dict) else {}
+    if inner_name not in servers:
         return text
-    header = re.compile(rf"""\s*\[\s*["']?{outer}["']?\s*\.\s*["']?{inner}["']?\s*[.\]]""")
+    header = re.compile(rf"""\s*\[\s*["']?{outer_name}["']?\s*\.\s*["']?{inner_name}["']?\s*[.\]]""")
     lines: list[str] = []
-    is_inside = False
+    is_in_table = False
     for line in text.splitlines(keepends=True):
         if line.lstrip().startswith("["):
-            is_inside = header.match(line) is not None
-            if is_inside and lines and not lines[-1].strip():
+            is_in_table = header.match(line) is not None
+            if is_in_table and lines and not lines[-1].strip():
                 lines.pop()
-        if not is_inside or line.lstrip().startswith("#"):
+        if not is_in_table or line.lstrip().startswith("#"):
             lines.append(line)
-    after = "".join(lines)
-    others = {key: value for key, value in servers.items() if key != inner}
-    expected = {key: value for key, value in settings.items() if key != outer} | ({outer: others} if others else {})
-    remainder = _parsed_table(after)
-    if remainder is None or {key: value for key, value in remainder.items() if (key, value) != (outer, {})} != expected:
-        problem = f"has `{outer}.{inner}` in a form that cannot be removed automatically: remove it by hand"
-        raise UnreadableFile(name=name, problem=problem, line=_line_of(text, inner))
-    return after
+    remaining_text = "".join(lines)
+    other_servers = {key: value for key, value in servers.items() if key != inner_name}
+    expected_settings = {key: value for key, value in settings.items() if key != outer_name} | (
+        {outer_name: other_servers} if other_servers else {}
+    )
+    remaining_settings = _parsed_table(remaining_text)
+    if (
+        remaining_settings is None
+        or {key: value for key, value in remaining_settings.items() if (key, value) != (outer_name, {})}
+        != expected_settings
+    ):
+        problem = f"has `{outer_name}.{inner_name}` in a form that cannot be removed automatically: remove it by hand"
+        raise UnreadableFile(name=name, problem=problem, line=_line_of(text, inner_name))
+    return remaining_text
 
 
 def _line_of(text: str, word: str) -> int:

@@ -79,9 +79,9 @@ class WiringChoice:
 
     def hook_words(self, host: HostName, kind: HookKind, /) -> list[str]:
         """Return the command for a host's event as a list of words."""
-        of_host = [] if host is HostName.CLAUDE_CODE else ["--host", host.value]
-        resident = ["--resident"] if self.is_resident else []
-        return [self.program, "hooks", kind.value, *of_host, *resident, *self.options]
+        host_options = [] if host is HostName.CLAUDE_CODE else ["--host", host.value]
+        resident_option = ["--resident"] if self.is_resident else []
+        return [self.program, "hooks", kind.value, *host_options, *resident_option, *self.options]
 
     def hook_line(self, host: HostName, kind: HookKind, /) -> str:
         """Return the command for a host's event as a line for the platform's shells."""
@@ -143,8 +143,8 @@ class FilePlan:
 
 def is_installed(wiring: HostWiring, folders: Mapping[str, Path], search_path: str | None, /) -> bool:
     """Return whether a host is on this machine: one of its programs is on the search path, or its folder exists."""
-    programs = (shutil.which(program, path=search_path) for program in wiring.programs)
-    return any(programs) or Path(wiring.folder.format_map(folders)).is_dir()
+    program_paths = (shutil.which(program, path=search_path) for program in wiring.programs)
+    return any(program_paths) or Path(wiring.folder.format_map(folders)).is_dir()
 
 
 def host_goals(host: HostName, choice: WiringChoice, /) -> Iterator[FileGoal]:
@@ -202,32 +202,32 @@ def packaged_text(name: str, /, *, package: str = "elytron_assistants.wiring") -
 
 
 def _tools_goal(host: HostName, choice: WiringChoice) -> FileGoal | None:
-    wiring, form = WIRED_HOSTS[host], HOST_TABLE[host].tools
+    wiring, tools_form = WIRED_HOSTS[host], HOST_TABLE[host].tools
     if choice.project is not None:
-        places = [choice.project / name for name in wiring.tools_project]
+        project_paths = [choice.project / name for name in wiring.tools_project]
     else:
-        places = [Path(name.format_map(choice.folders)) for name in wiring.tools_user]
-    path = next((place for place in places if place.exists()), places[0] if places else None)
+        project_paths = [Path(name.format_map(choice.folders)) for name in wiring.tools_user]
+    path = next((place for place in project_paths if place.exists()), project_paths[0] if project_paths else None)
     if path is None:
         return None
     if choice.address is None:
-        entry = form.local([choice.program, "mcp", *choice.options])
+        entry = tools_form.local([choice.program, "mcp", *choice.options])
     else:
-        assert form.remote is not None
-        entry = form.remote(choice.address)
+        assert tools_form.remote is not None
+        entry = tools_form.remote(choice.address)
     entries = [SettingsEntry((*_tools_path(host, path), SERVER_NAME), entry)]
-    if choice.address is not None and form.prompt is not None:
-        entries.append(SettingsEntry(("inputs",), form.prompt, is_item=True))
-    return FileGoal(host, path, form.style, tuple(entries))
+    if choice.address is not None and tools_form.prompt is not None:
+        entries.append(SettingsEntry(("inputs",), tools_form.prompt, is_item=True))
+    return FileGoal(host, path, tools_form.style, tuple(entries))
 
 
 def _tools_path(host: HostName, path: Path) -> tuple[str, ...]:
-    usual = HOST_TABLE[host].tools.path
+    default_path = HOST_TABLE[host].tools.path
     with suppress(ElytronError):
         # OpenCode 2 entries take precedence where they exist.
-        if host is HostName.OPENCODE and has_member(read_settings(path) or "{}", (*usual, "servers"), path.name):
-            return (*usual, "servers")
-    return usual
+        if host is HostName.OPENCODE and has_member(read_settings(path) or "{}", (*default_path, "servers"), path.name):
+            return (*default_path, "servers")
+    return default_path
 
 
 def plan_file(goal: FileGoal, record: WiringRecord, /, *, project: Path | None = None) -> FilePlan:
@@ -236,28 +236,32 @@ def plan_file(goal: FileGoal, record: WiringRecord, /, *, project: Path | None =
     A file outside `project` or with invalid settings results in a plan with an error, which names the line of invalid
     settings.
     """
-    before: str | None = None
+    previous_text: str | None = None
     try:
         _require_inside(goal.path, project)
-        before = read_settings(goal.path)
-        fresh = _written_record(goal.path, before, record)
+        previous_text = read_settings(goal.path)
+        written_record = _written_record(goal.path, previous_text, record)
         if goal.text is not None:
-            is_new = before is None or fresh is not None
+            is_new = previous_text is None or written_record is not None
             problem = (
-                "was not written by `elytron install`: move it elsewhere" if before != goal.text and not is_new else ""
+                "was not written by `elytron install`: move it elsewhere"
+                if previous_text != goal.text and not is_new
+                else ""
             )
             return FilePlan(
-                goal.host, goal.path, before, goal.text, is_new=is_new, error=_file_error(goal.path, problem)
+                goal.host, goal.path, previous_text, goal.text, is_new=is_new, error=_file_error(goal.path, problem)
             )
-        base = _base_text(goal, before, fresh)
-        start = base if base is not None and base.strip(f"{_BYTE_MARK} \t\r\n") else _first_text(goal)
-        entries = tuple(with_wrapped(start, entry, goal.path.name) for entry in goal.entries)
-        after, undo = add_entries(start, entries, goal.style, goal.path.name)
-        if base is not None and start is not base:
-            undo = (UndoSpan(start=0, length=len(after), text=base),)
-        return FilePlan(goal.host, goal.path, before, after, entries, undo, is_new=base is None)
+        base_text = _base_text(goal, previous_text, written_record)
+        start_text = (
+            base_text if base_text is not None and base_text.strip(f"{_BYTE_MARK} \t\r\n") else _first_text(goal)
+        )
+        entries = tuple(with_wrapped(start_text, entry, goal.path.name) for entry in goal.entries)
+        new_text, undo_spans = add_entries(start_text, entries, goal.style, goal.path.name)
+        if base_text is not None and start_text is not base_text:
+            undo_spans = (UndoSpan(start=0, length=len(new_text), text=base_text),)
+        return FilePlan(goal.host, goal.path, previous_text, new_text, entries, undo_spans, is_new=base_text is None)
     except UnreadableFile as error:
-        return FilePlan(goal.host, goal.path, before, before, error=error)
+        return FilePlan(goal.host, goal.path, previous_text, previous_text, error=error)
 
 
 def _require_inside(path: Path, project: Path | None) -> None:
@@ -267,28 +271,32 @@ def _require_inside(path: Path, project: Path | None) -> None:
 
 def plan_removal(path: Path, host: HostName, record: WiringRecord, /) -> FilePlan:
     """Plan the removal of our entries from a file."""
-    before: str | None = None
+    previous_text: str | None = None
     try:
-        before = read_settings(path)
-        fresh, earlier = _written_record(path, before, record), record.files.get(str(path))
-        if before is None:
+        previous_text = read_settings(path)
+        written_record, earlier_record = _written_record(path, previous_text, record), record.files.get(str(path))
+        if previous_text is None:
             return FilePlan(host, path, None, None, is_removal=True)
         if not _is_written_name(path, host):
-            return FilePlan(host, path, before, before, is_removal=True, error=_file_error(path, _FOREIGN))
-        if fresh is not None:
-            after = None if fresh.is_new else undo_changes(before, fresh.undo)
-            if not _is_text(path) and not _is_restored(after, before, path):
-                return FilePlan(host, path, before, before, is_removal=True, error=_file_error(path, _TAMPERED))
+            return FilePlan(
+                host, path, previous_text, previous_text, is_removal=True, error=_file_error(path, _FOREIGN)
+            )
+        if written_record is not None:
+            new_text = None if written_record.is_new else undo_changes(previous_text, written_record.undo)
+            if not _is_text(path) and not _is_restored(new_text, previous_text, path):
+                return FilePlan(
+                    host, path, previous_text, previous_text, is_removal=True, error=_file_error(path, _TAMPERED)
+                )
         elif _is_text(path):
-            problem = "was changed by hand: delete it by hand, too" if earlier is not None else ""
-            return FilePlan(host, path, before, before, is_removal=True, error=_file_error(path, problem))
+            problem = "was changed by hand: delete it by hand, too" if earlier_record is not None else ""
+            return FilePlan(host, path, previous_text, previous_text, is_removal=True, error=_file_error(path, problem))
         else:
-            after = remove_own(before, _style_of(path), path.name)
-            if earlier is not None and earlier.is_new and _is_bare(after, path):
-                after = None
-        return FilePlan(host, path, before, after, is_removal=True)
+            new_text = remove_own(previous_text, _style_of(path), path.name)
+            if earlier_record is not None and earlier_record.is_new and _is_bare(new_text, path):
+                new_text = None
+        return FilePlan(host, path, previous_text, new_text, is_removal=True)
     except UnreadableFile as error:
-        return FilePlan(host, path, before, before, error=error)
+        return FilePlan(host, path, previous_text, previous_text, error=error)
 
 
 def _is_text(path: Path) -> bool:
@@ -296,12 +304,12 @@ def _is_text(path: Path) -> bool:
     return path.suffix in {".js", ".md"}
 
 
-def _is_restored(after: str | None, before: str, path: Path) -> bool:
+def _is_restored(new_text: str | None, previous_text: str, path: Path) -> bool:
     """Return whether undoing by the record has the same result as removing our entries; nothing else is allowed."""
     style = _style_of(path)
-    if after is None or not after.strip(f"{_BYTE_MARK} \t\r\n"):
-        return _is_bare(remove_own(before, style, path.name), path)
-    return fits_removal(after, before, style, path.name)
+    if new_text is None or not new_text.strip(f"{_BYTE_MARK} \t\r\n"):
+        return _is_bare(remove_own(previous_text, style, path.name), path)
+    return fits_removal(new_text, previous_text, style, path.name)
 
 
 def _is_written_name(path: Path, host: HostName) -> bool:
@@ -309,8 +317,12 @@ def _is_written_name(path: Path, host: HostName) -> bool:
     wiring = WIRED_HOSTS[host]
     names = {Path(name).name for name in (*wiring.tools_user, *wiring.tools_project, wiring.hooks_user)}
     names.add(Path(wiring.hooks_project).name)
-    is_skill = path.name == "SKILL.md" and path.parent.name == SKILL
-    return path.name in names or (bool(wiring.skills) and is_skill) or (bool(wiring.commands) and path.name == _COMMAND)
+    is_skill_file = path.name == "SKILL.md" and path.parent.name == SKILL
+    return (
+        path.name in names
+        or (bool(wiring.skills) and is_skill_file)
+        or (bool(wiring.commands) and path.name == _COMMAND)
+    )
 
 
 def _file_error(path: Path, problem: str) -> InvalidInput | None:
@@ -334,21 +346,21 @@ def write_plan(plan: FilePlan, record: WiringRecord, record_file: Path, /) -> Wi
     """
     if read_settings(plan.path) != plan.before:
         raise StoreUnavailable(f"'{plan.path}' was changed in the meantime: run the command again")
-    key, earlier = str(plan.path), record.files.get(str(plan.path))
+    key, earlier_record = str(plan.path), record.files.get(str(plan.path))
     entries = dict(record.files)
-    missing = [] if plan.after is None else [str(folder) for folder in plan.path.parents if not folder.exists()]
+    missing_folders = [] if plan.after is None else [str(folder) for folder in plan.path.parents if not folder.exists()]
     # A record that was tampered with must not remove unrelated folders.
-    recorded = earlier.folders if earlier is not None else ()
-    folders = (*missing, *(folder for folder in recorded if Path(folder) in plan.path.parents))
+    recorded_folders = earlier_record.folders if earlier_record is not None else ()
+    folders = (*missing_folders, *(folder for folder in recorded_folders if Path(folder) in plan.path.parents))
     if plan.is_removal:
         entries.pop(key, None)
     else:
         entries[key] = FileRecord(
             host=plan.host, digest=_digest_of(plan.after), is_new=plan.is_new, folders=folders, undo=plan.undo
         )
-    changed = WiringRecord(files=entries)
+    changed_record = WiringRecord(files=entries)
     try:
-        _write_record(record_file, changed)
+        _write_record(record_file, changed_record)
         if plan.after is None:
             plan.path.unlink(missing_ok=True)
             _remove_empty(folders)
@@ -361,11 +373,11 @@ def write_plan(plan: FilePlan, record: WiringRecord, record_file: Path, /) -> Wi
             if mode is not None:
                 target.chmod(mode)
     except OSError as error:
-        _remove_empty(missing)
+        _remove_empty(missing_folders)
         with suppress(OSError):
             _write_record(record_file, record)
         raise StoreUnavailable(f"cannot write '{plan.path}': {error.strerror}") from error
-    return changed
+    return changed_record
 
 
 def _remove_empty(folders: Sequence[str]) -> None:
@@ -399,11 +411,13 @@ def read_settings(path: Path, /) -> str | None:
                 raise UnreadableFile(name=path.name, problem="is not a regular file: move it elsewhere")
             data = file.read(_SETTINGS_BYTES + 1)
     except FileNotFoundError:
-        link = next((place for place in (path, *path.parents) if place.is_symlink() and not place.exists()), None)
-        if link is None:
+        broken_link = next(
+            (place for place in (path, *path.parents) if place.is_symlink() and not place.exists()), None
+        )
+        if broken_link is None:
             return None
-        problem = f"is a link to '{link.readlink()}', which does not exist: create it or remove the link"
-        raise UnreadableFile(name=str(link), problem=problem) from None
+        problem = f"is a link to '{broken_link.readlink()}', which does not exist: create it or remove the link"
+        raise UnreadableFile(name=str(broken_link), problem=problem) from None
     except OSError as error:
         raise UnreadableFile.unopened(path.name, error) from error
     if len(data) > _SETTINGS_BYTES:
@@ -411,8 +425,8 @@ def read_settings(path: Path, /) -> str | None:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UnreadableFile(name=path.name, problem="is not UTF-8: fix the file first", line=line) from None
+        line_number = data.count(b"\n", 0, error.start) + 1
+        raise UnreadableFile(name=path.name, problem="is not UTF-8: fix the file first", line=line_number) from None
 
 
 def _digest_of(text: str | None) -> str:
@@ -430,15 +444,19 @@ def _written_record(path: Path, text: str | None, record: WiringRecord) -> FileR
     return entry if entry is not None and text is not None and is_unchanged(text, entry) else None
 
 
-def _base_text(goal: FileGoal, before: str | None, fresh: FileRecord | None) -> str | None:
+def _base_text(goal: FileGoal, previous_text: str | None, written_record: FileRecord | None) -> str | None:
     """Return the text without our entries, or None if there was no file before them."""
-    if before is None or (fresh is not None and fresh.is_new):
+    if previous_text is None or (written_record is not None and written_record.is_new):
         return None
-    if fresh is not None:
-        base = undo_changes(before, fresh.undo)
-        if _is_restored(base, before, goal.path):
-            return base
-    return remove_own(before, goal.style, goal.path.name) if before.strip(f"{_BYTE_MARK} \t\r\n") else before
+    if written_record is not None:
+        base_text = undo_changes(previous_text, written_record.undo)
+        if _is_restored(base_text, previous_text, goal.path):
+            return base_text
+    return (
+        remove_own(previous_text, goal.style, goal.path.name)
+        if previous_text.strip(f"{_BYTE_MARK} \t\r\n")
+        else previous_text
+    )
 
 
 def _first_text(goal: FileGoal) -> str:

@@ -56,12 +56,14 @@ class HookPlace:
         """Return the memory of an event's folder in an open store."""
         store = store_digest(self.settings.store.value)
         if not self.per_repository:
-            place, operate = ProjectMemory(person=self.space), runtime.operate
+            project_place, operate = ProjectMemory(person=self.space), runtime.operate
         else:
             folder, cwd = event.folder(environment), Path(event.cwd) if event.cwd else None
-            place = await project_memory(runtime, folder, person=self.space, cwd=cwd)
-            operate = TieredMemory(runtime, runtime.operate, place).operate
-        return HookMemory(operate, _scope_of(event, place.spaces[0], environment), store, runtime, place)
+            project_place = await project_memory(runtime, folder, person=self.space, cwd=cwd)
+            operate = TieredMemory(runtime, runtime.operate, project_place).operate
+        return HookMemory(
+            operate, _scope_of(event, project_place.spaces[0], environment), store, runtime, project_place
+        )
 
 
 def server_space(event: HookEvent, space: str, environment: Mapping[str, str], /, *, per_repository: bool) -> str:

@@ -30,29 +30,33 @@ def config_of(
     Raises InvalidInput for a URL that is none, for a host that starts its servers itself, and for `sets` beside a URL:
     a server chooses its tools.
     """
-    form = HOST_TABLE[host].tools
+    tools_form = HOST_TABLE[host].tools
     if url is None:
-        text = tools_text(form, form.local(_server_command(settings, sets)), is_remote=False)
-        return McpConfigReport(host=host, file=form.file, text=text, note=form.note)
+        text = tools_text(tools_form, tools_form.local(_server_command(settings, sets)), is_remote=False)
+        return McpConfigReport(host=host, file=tools_form.file, text=text, note=tools_form.note)
     if sets != DEFAULT_SETS:
         raise InvalidInput(field="--tools", problem="cannot be used with --url: pass --mcp-tools to the server")
-    if form.remote is None:
+    if tools_form.remote is None:
         raise InvalidInput(field="--url", problem=f"cannot be used with {host.value}, which starts servers itself")
-    text = tools_text(form, form.remote(mcp_address(url)), is_remote=True)
-    return McpConfigReport(host=host, file=form.file, text=text, note=f"{form.note}; {form.remote_note}")
+    text = tools_text(tools_form, tools_form.remote(mcp_address(url)), is_remote=True)
+    return McpConfigReport(
+        host=host, file=tools_form.file, text=text, note=f"{tools_form.note}; {tools_form.remote_note}"
+    )
 
 
 def mcp_address(url: str, /) -> str:
     """Return the MCP address of the server at `url`. Raises InvalidInput."""
     try:
-        parts = urlsplit(url)
-        is_one = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.username is None
+        url_parts = urlsplit(url)
+        is_server_address = (
+            url_parts.scheme in {"http", "https"} and bool(url_parts.hostname) and url_parts.username is None
+        )
     except ValueError:
-        is_one = False
-    if not is_one:
+        is_server_address = False
+    if not is_server_address:
         raise InvalidInput(field="--url", problem="is not an http:// or https:// address without user information")
-    base = url.rstrip("/")
-    return base if base.endswith("/mcp") else f"{base}/mcp"
+    base_url = url.rstrip("/")
+    return base_url if base_url.endswith("/mcp") else f"{base_url}/mcp"
 
 
 def _server_command(settings: RunSettings, sets: frozenset[ToolSet]) -> list[str]:

@@ -60,8 +60,8 @@ def print_resident_answer(arguments: Sequence[str], /, *, wait_s: float = WAIT_S
         except OSError:
             return None
         event = sys.stdin.buffer.read(READ_BYTES)
-        is_end = event_words(arguments)["event"] == "end"
-        answer = _answer_to(caller, _call_header(arguments) + event, is_awaited=not is_end)
+        is_end_event = event_words(arguments)["event"] == "end"
+        answer = _answer_to(caller, _call_header(arguments) + event, is_awaited=not is_end_event)
     if not answer.startswith(_ANSWERED):
         sys.stdin = io.TextIOWrapper(io.BytesIO(event), encoding="utf-8")
         return None
@@ -106,8 +106,8 @@ def print_started_answer(arguments: Sequence[str], /) -> int | None:
 
 def _has_store(arguments: Sequence[str]) -> bool:
     """Return whether the arguments name a store on this machine that exists."""
-    words = [part for word in arguments for part in word.split("=", 1)]
-    store = dict(pairwise(words)).get("--store", "")
+    argument_words = [part for word in arguments for part in word.split("=", 1)]
+    store = dict(pairwise(argument_words)).get("--store", "")
     return bool(store) and Path(store.partition("://")[2] or store).exists()
 
 
@@ -116,8 +116,8 @@ def _answer_to(caller: socket.socket, call: bytes, *, is_awaited: bool) -> bytes
     try:
         caller.sendall(call)
         caller.shutdown(socket.SHUT_WR)
-        parts = iter(lambda: caller.recv(65_536), b"")
-        return b"".join(parts) if is_awaited else answer_bytes("", "", 0)
+        received_parts = iter(lambda: caller.recv(65_536), b"")
+        return b"".join(received_parts) if is_awaited else answer_bytes("", "", 0)
     except TimeoutError:
         return answer_bytes("", "", 0)
     except OSError:
@@ -137,31 +137,31 @@ def _call_header(arguments: Sequence[str]) -> bytes:
 def read_call(data: bytes, /) -> tuple[dict[str, str], dict[str, str], float, bytes]:
     """Return the words of an event, its caller's variables and CPU time, and its data. Raises ValueError."""
     header, _, event = data.partition(b"\n")
-    words, environment, cpu_s = json.loads(header)
-    return words, environment, float(cpu_s), event
+    event_arguments, environment, cpu_s = json.loads(header)
+    return event_arguments, environment, float(cpu_s), event
 
 
 def event_words(arguments: Sequence[str], /) -> dict[str, str]:
     """Return the event and its own options, with the names `event`, `host` and `max_chars`."""
-    words = {name: value for name, value in _split_arguments(arguments) if name is not None}
-    return {"event": "", "host": "", "max_chars": ""} | words
+    words_by_name = {name: value for name, value in _split_arguments(arguments) if name is not None}
+    return {"event": "", "host": "", "max_chars": ""} | words_by_name
 
 
 def memory_arguments(arguments: Sequence[str], /) -> list[str]:
     """Return the words of a command line that identify the memory."""
-    return [word for name, word in _split_arguments(arguments) if name is None]
+    return [argument for name, argument in _split_arguments(arguments) if name is None]
 
 
 def _split_arguments(arguments: Sequence[str]) -> Iterator[tuple[str | None, str]]:
     """Yield each word with its name in an event, None for those that identify the memory."""
-    has_event = False
+    is_event_named = False
     words = iter(arguments)
     for word in words:
         option, sign, value = word.partition("=")
         if option in _OWN_OPTIONS:
             yield "host" if option == "--host" else "max_chars", value if sign else next(words, "")
-        elif not has_event and word in (*EVENTS, "resident"):
-            has_event = True
+        elif not is_event_named and word in (*EVENTS, "resident"):
+            is_event_named = True
             yield "event", word
         elif word not in {"hooks", RESIDENT}:
             yield None, word
@@ -175,30 +175,30 @@ def resident_address(arguments: Sequence[str], /) -> Path | None:
     if not hasattr(socket, "AF_UNIX"):
         return None
     settings = {name: value for name, value in os.environ.items() if _DECIDING.match(name)}
-    words = memory_arguments(arguments)
-    parts = (
-        *words,
+    store_arguments = memory_arguments(arguments)
+    identity_parts = (
+        *store_arguments,
         "",
         *(f"{name}={settings[name]}" for name in sorted(settings)),
         "",
-        str(Path.cwd()) if _has_relative_path(words, settings) else "",
+        str(Path.cwd()) if _has_relative_path(store_arguments, settings) else "",
         str(Path(__file__).stat().st_mtime_ns),
     )
-    digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
-    runtime, own = os.environ.get("XDG_RUNTIME_DIR"), f"elytron-{os.getuid()}"
-    folders = (Path(runtime, "elytron") if runtime else Path(tempfile.gettempdir(), own), Path("/tmp", own))  # noqa: S108
+    digest = hashlib.blake2b("\0".join(identity_parts).encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+    runtime, own_name = os.environ.get("XDG_RUNTIME_DIR"), f"elytron-{os.getuid()}"
+    folders = (Path(runtime, "elytron") if runtime else Path(tempfile.gettempdir(), own_name), Path("/tmp", own_name))  # noqa: S108
     # No socket can be bound at a long path, so the next folder is only tried if the path is too long.
-    short = (folder for folder in folders if len(os.fsencode(folder / digest)) <= ADDRESS_BYTES)
-    folder = next(short, None)
+    short_folders = (folder for folder in folders if len(os.fsencode(folder / digest)) <= ADDRESS_BYTES)
+    folder = next(short_folders, None)
     return folder / digest if folder is not None and _is_own_folder(folder) else None
 
 
 def _has_relative_path(words: Sequence[str], settings: dict[str, Any]) -> bool:
     """Return whether the working folder of a hook decides which store or key it opens."""
-    line = " ".join(words).replace("=", " ").split()
-    places = [value for option, value in pairwise(line) if option in {"--store", "--key-file"}]
-    places += [settings[name] for name in ("ELYTRON_STORE", "ELYTRON_KEY_FILE") if name in settings]
-    return any(_ABSOLUTE.match(value.replace("://", ":")) is None for value in places)
+    argument_words = " ".join(words).replace("=", " ").split()
+    store_paths = [value for option, value in pairwise(argument_words) if option in {"--store", "--key-file"}]
+    store_paths += [settings[name] for name in ("ELYTRON_STORE", "ELYTRON_KEY_FILE") if name in settings]
+    return any(_ABSOLUTE.match(value.replace("://", ":")) is None for value in store_paths)
 
 
 def _is_own_folder(folder: Path) -> bool:

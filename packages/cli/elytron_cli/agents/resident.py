@@ -55,26 +55,26 @@ class HookServer:
 
         `ready` is called as soon as events are answered. Nothing is done if another process answers there.
         """
-        with _only_process(address) as is_only:
-            if not is_only:
+        with _only_process(address) as is_only_server:
+            if not is_only_server:
                 return
             # Left over by a killed process, because the lock was free.
             _remove_socket(address, file_identity(address))
             self._called_at = asyncio.get_running_loop().time()
             server = await asyncio.start_unix_server(self._answer, address, limit=READ_BYTES)
-            own = file_identity(address)
+            address_identity = file_identity(address)
             ready()
             try:
-                while self._is_wanted() and file_identity(address) == own:
+                while self._is_wanted() and file_identity(address) == address_identity:
                     await _next_check()
             finally:
                 server.close()
-                _remove_socket(address, own)
+                _remove_socket(address, address_identity)
 
     def _is_wanted(self) -> bool:
-        idle = asyncio.get_running_loop().time() - self._called_at
+        idle_s = asyncio.get_running_loop().time() - self._called_at
         is_same_program = file_identity(Path(__file__)) == self._program
-        return idle < IDLE_S and is_same_program and store_identity(self._store) == self._opened
+        return idle_s < IDLE_S and is_same_program and store_identity(self._store) == self._opened
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Send the answer; nothing to an unreadable call, so that the command handles that itself."""
@@ -92,15 +92,15 @@ class HookServer:
 
     async def answer(self, data: bytes, /) -> HookOutput:
         """Return the hook's output for a call. Raises ValueError for an unreadable one."""
-        words, environment, caller_cpu_s, event = read_call(data)
+        event_arguments, environment, caller_cpu_s, event = read_call(data)
         started_s = time.process_time()
         call = HookCall(
-            HookKind(words["event"]),
-            hook_host(words["host"] or HostName.CLAUDE_CODE),
+            HookKind(event_arguments["event"]),
+            hook_host(event_arguments["host"] or HostName.CLAUDE_CODE),
             event,
             environment,
             cpu_s=lambda: caller_cpu_s + time.process_time() - started_s,
-            max_chars=int(words["max_chars"] or CONTEXT_CHARS),
+            max_chars=int(event_arguments["max_chars"] or CONTEXT_CHARS),
         )
 
         @asynccontextmanager
@@ -122,11 +122,11 @@ def _only_process(address: Path) -> Generator[bool]:
     with FileIO(path, "w+", opener=private_opener) as file:
         status = os.fstat(file.fileno())
         # A process that ended in between may have removed the file that was opened here.
-        is_only = try_lock(file) and file_identity(path) == (status.st_dev, status.st_ino)
+        has_lock = try_lock(file) and file_identity(path) == (status.st_dev, status.st_ino)
         try:
-            yield is_only
+            yield has_lock
         finally:
-            if is_only:
+            if has_lock:
                 path.unlink(missing_ok=True)
 
 
@@ -145,9 +145,9 @@ def file_identity(path: Path, /) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _remove_socket(address: Path, own: tuple[int, int] | None) -> None:
+def _remove_socket(address: Path, address_identity: tuple[int, int] | None) -> None:
     """Remove the socket's file, if it is still the same one."""
-    if own is not None and file_identity(address) == own:
+    if address_identity is not None and file_identity(address) == address_identity:
         address.unlink(missing_ok=True)
 
 

@@ -48,9 +48,9 @@ class _RulesForm:
 
 def rules_of(target: RulesTarget, /, *, url: str | None) -> RulesReport:
     """Return the rules for `target`, naming the server at `url` if given. Raises InvalidInput."""
-    base = mcp_address(url).removesuffix("/mcp") if url is not None else None
+    server_url = mcp_address(url).removesuffix("/mcp") if url is not None else None
     form = _FORMS[target]
-    return RulesReport(target=target, file=form.file, text=form.write(base), note=form.note)
+    return RulesReport(target=target, file=form.file, text=form.write(server_url), note=form.note)
 
 
 _MANNERS = """\
@@ -70,34 +70,37 @@ _BY_TOOLS = f"""\
 
 
 def _mcp_rules(base: str | None) -> str:
-    place = f"the MCP server `elytron` at {base}/mcp" if base is not None else "the MCP server `elytron`"
-    return f"# Memory\n\nA governed memory is available through {place}.\n\n{_BY_TOOLS}\n"
+    server_phrase = f"the MCP server `elytron` at {base}/mcp" if base is not None else "the MCP server `elytron`"
+    return f"# Memory\n\nA governed memory is available through {server_phrase}.\n\n{_BY_TOOLS}\n"
 
 
 def _headed_rules(**fields: str) -> Callable[[str | None], str]:
-    head = "\n".join(("---", *(f"{name}: {value}" for name, value in fields.items()), "---"))
-    return lambda base: f"{head}\n\n{_mcp_rules(base)}"
+    heading = "\n".join(("---", *(f"{name}: {value}" for name, value in fields.items()), "---"))
+    return lambda base: f"{heading}\n\n{_mcp_rules(base)}"
 
 
 def _aider_rules(base: str | None) -> str:
-    recall, add = 'elytron recall "the question"', 'elytron add "what was said"'
+    recall_command, add_command = 'elytron recall "the question"', 'elytron add "what was said"'
     if base is not None:
-        recall, add = f'elytron client recall --url {base} "the question"', f'elytron client add --url {base} "..."'
+        recall_command, add_command = (
+            f'elytron client recall --url {base} "the question"',
+            f'elytron client add --url {base} "..."',
+        )
     return f"""\
 # Memory
 
 A governed memory is available on the command line; propose these commands for the user to run with `/run`.
 
-- Before answering a question about earlier talks or decisions: `{recall}`
-- To store what the user says or decides: `{add}`
+- Before answering a question about earlier talks or decisions: `{recall_command}`
+- To store what the user says or decides: `{add_command}`
 {_MANNERS}
 """
 
 
 def _open_webui(base: str | None) -> str:
-    place = base or "http://127.0.0.1:8010"
+    server_url = base or "http://127.0.0.1:8010"
     return f"""\
-A governed memory is available through the tool server `elytron` at {place}.
+A governed memory is available through the tool server `elytron` at {server_url}.
 
 {_BY_TOOLS}
 """

@@ -21,8 +21,8 @@ _WAIT_S = 5
 def print_status_line(arguments: Sequence[str], /) -> None:
     """Print the status line of the session named on standard input, after the output of the `--wrap` command."""
     data = sys.stdin.buffer.read(READ_BYTES)
-    words = [part for word in arguments for part in word.split("=", 1)]
-    options = dict(pairwise(words))
+    option_words = [part for word in arguments for part in word.split("=", 1)]
+    options = dict(pairwise(option_words))
     if "--wrap" in options:
         _print_wrapped(options["--wrap"], data)
     session = _read_object(data).get("session_id")

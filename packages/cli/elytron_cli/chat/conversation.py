@@ -123,21 +123,21 @@ class LineInput:
         print(question, end=" ", file=sys.stderr, flush=True)
         if os.name != "posix":
             return await asyncio.to_thread(sys.stdin.readline)
-        loop = asyncio.get_running_loop()
-        line: asyncio.Future[str] = loop.create_future()
-        loop.add_reader(sys.stdin.fileno(), _line_reader(line))
+        event_loop = asyncio.get_running_loop()
+        line_future: asyncio.Future[str] = event_loop.create_future()
+        event_loop.add_reader(sys.stdin.fileno(), _line_reader(line_future))
         try:
-            return await line
+            return await line_future
         finally:
-            loop.remove_reader(sys.stdin.fileno())
+            event_loop.remove_reader(sys.stdin.fileno())
 
 
 def _line_reader(line: "asyncio.Future[str]") -> Callable[[], None]:
     def read() -> None:
         # Not `sys.stdin`, whose buffer would withhold from the next prompt what was typed ahead.
-        typed = os.read(sys.stdin.fileno(), 4096)
+        typed_bytes = os.read(sys.stdin.fileno(), 4096)
         if not line.done():
-            line.set_result(typed.decode("utf-8", "replace"))
+            line.set_result(typed_bytes.decode("utf-8", "replace"))
 
     return read
 
@@ -247,20 +247,20 @@ class ChatConversation:
             return
         self.code = INTERRUPTED
         try:
-            ended = await self.agent.cancel()
+            cancelled_turn = await self.agent.cancel()
         except ElytronError as error:
             self._refuse(error)
             return
-        if ended is not None:
-            self.screen.show(ended)
+        if cancelled_turn is not None:
+            self.screen.show(cancelled_turn)
 
     def _refuse(self, error: ElytronError) -> None:
         self.code = failure_of(error.key).exit
         self.screen.refuse(error)
 
     async def _run(self, events: AsyncGenerator[AgentEvent]) -> None:
-        async with aclosing(events) as run:
-            async for event in run:
+        async with aclosing(events) as open_events:
+            async for event in open_events:
                 self.screen.show(event)
                 if isinstance(event, RunEnded):
                     self.code = _CODES.get(event.reason, FAILURE)
@@ -269,36 +269,40 @@ class ChatConversation:
         """Show the welcome message to a new person, and to others the last messages."""
         for text in await self.agent.welcome():
             self.screen.say(text)
-        latest = await self.agent.latest_turn() if self.screen.latest_context is None else None
-        if latest is not None:
-            self.screen.latest(latest)
+        last_turn = await self.agent.latest_turn() if self.screen.latest_context is None else None
+        if last_turn is not None:
+            self.screen.latest(last_turn)
 
     async def _command(self, line: str) -> None:
-        word, _, rest = line.partition(" ")
-        match word:
+        command, _, command_argument = line.partition(" ")
+        match command:
             case "/memory":
                 context = self.screen.latest_context
                 text = "Nothing has been sent to the model yet: send a message first." if context is None else ""
-                answer = CommandAnswer(command=word, given=context, text=text)
+                answer = CommandAnswer(command=command, given=context, text=text)
             case "/blocks":
-                answer = CommandAnswer(command=word, blocks=tuple(await self.blocks.list()))
+                answer = CommandAnswer(command=command, blocks=tuple(await self.blocks.list()))
             case "/block":
-                label, _, text = rest.strip().partition(" ")
-                answer = CommandAnswer(command=word, blocks=(await self._write(label, text.strip()),))
+                label, _, text = command_argument.strip().partition(" ")
+                answer = CommandAnswer(command=command, blocks=(await self._write(label, text.strip()),))
             case "/preview":
                 plan = await self.agent.preview_compaction()
-                answer = CommandAnswer(command=word, plan=plan, text="" if plan else "There is nothing to summarise.")
+                answer = CommandAnswer(
+                    command=command, plan=plan, text="" if plan else "There is nothing to summarise."
+                )
             case "/compact":
                 summary = await self.agent.compact()
                 text = "There is nothing to summarise." if summary is None else f"Summarised: {summary.text}"
-                answer = CommandAnswer(command=word, text=text)
+                answer = CommandAnswer(command=command, text=text)
             case "/undo":
-                back = await self.agent.undo_compaction()
-                answer = CommandAnswer(command=word, text=f"Restored {len(back.covers)} turns.")
+                undo_report = await self.agent.undo_compaction()
+                answer = CommandAnswer(command=command, text=f"Restored {len(undo_report.covers)} turns.")
             case "/help":
-                answer = CommandAnswer(command=word, text=HELP)
+                answer = CommandAnswer(command=command, text=HELP)
             case _:
-                problem = f"{word!r} is not a command: /help lists the commands, and /{word} sends the line as text"
+                problem = (
+                    f"{command!r} is not a command: /help lists the commands, and /{command} sends the line as text"
+                )
                 raise InvalidInput(field="line", problem=problem)
         self.screen.answer(answer)
 
@@ -311,13 +315,13 @@ class ChatConversation:
     @contextmanager
     def _interruptible(self) -> Generator[None]:
         """Make an interrupt end the running line, and at the prompt the conversation; SIGTERM ends both."""
-        loop = asyncio.get_running_loop()
+        event_loop = asyncio.get_running_loop()
 
         def interrupt(_signal: int, _frame: FrameType | None) -> None:
             if self._work is None:
                 raise KeyboardInterrupt
             # A handler runs between any two steps, and the loop may be asleep.
-            loop.call_soon_threadsafe(self._work.cancel)
+            event_loop.call_soon_threadsafe(self._work.cancel)
 
         def end(number: int, frame: FrameType | None) -> None:
             self.is_ending = True
@@ -325,13 +329,14 @@ class ChatConversation:
             interrupt(number, frame)
 
         # Not by the loop, which runs no handler while `input` waits.
-        before = {
-            number: signal.signal(number, act) for number, act in ((signal.SIGINT, interrupt), (signal.SIGTERM, end))
+        previous_handlers = {
+            number: signal.signal(number, signal_action)
+            for number, signal_action in ((signal.SIGINT, interrupt), (signal.SIGTERM, end))
         }
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in previous_handlers.items():
                 signal.signal(number, handler)
 
 

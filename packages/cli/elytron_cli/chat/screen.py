@@ -171,8 +171,8 @@ class ChatScreen:
         if answer.given is not None:
             self._memory(answer.given)
         if answer.plan is not None:
-            evicted = len(answer.plan.evicted)
-            summary = f"{evicted} of {evicted + len(answer.plan.kept)} turns would be summarised"
+            evicted_count = len(answer.plan.evicted)
+            summary = f"{evicted_count} of {evicted_count + len(answer.plan.kept)} turns would be summarised"
             self.say(f"{summary}; /compact does it, /undo reverts it.")
 
     def _memory(self, context: ContextGiven) -> None:
@@ -181,8 +181,8 @@ class ChatScreen:
         self.say(f"About {context.tokens} tokens: {context.turns} earlier turns{summary}, and")
         self._blocks(context.blocks)
         for memory in context.recalled:
-            outside = ", from outside" if memory.is_outside else ""
-            self.say(f"  recalled ({memory.score:.2f}{outside}) {safe_line(memory.text)}\n    {memory.id}")
+            origin_note = ", from outside" if memory.is_outside else ""
+            self.say(f"  recalled ({memory.score:.2f}{origin_note}) {safe_line(memory.text)}\n    {memory.id}")
         if not context.recalled:
             self.say(f"  {_RECALLS[context.recall]}")
 
@@ -205,8 +205,8 @@ class ChatScreen:
             case ToolCalled():
                 self.note(f"{event.tool} {safe_line(event.arguments)[:RESULT_CHARS]}")
             case ToolAnswered():
-                mark = "!" if event.is_error else "="
-                self.note(f"{mark} {safe_line(event.text)[:RESULT_CHARS]}")
+                outcome_mark = "!" if event.is_error else "="
+                self.note(f"{outcome_mark} {safe_line(event.text)[:RESULT_CHARS]}")
             case TurnsCompacted():
                 self.note(f"summarised {event.turns} earlier turns; they can still be recalled")
             case _:

@@ -126,15 +126,15 @@ def migrate_command(*, stores: tuple[str, ...], to: str | None, to_key_file: str
     existing store receives each space atomically; after an interruption, run the command again to resume.
     """
     settings = run_settings()
-    out = run_output()
+    output = run_output()
     addresses = [*stores, *([to] if to is not None else [])]
     if len(addresses) not in {1, 2}:
         raise InvalidInput(field="TARGET", problem="is missing, or more than two stores are named")
     source, target = addresses if len(addresses) == 2 else (settings.store.value, *addresses)
     if parse_url(source) == parse_url(target):
         raise InvalidInput(field="TARGET", problem="is the source store itself")
-    with ProgressBar("copying", unit="entries", is_visible=not out.is_json) as bar:
-        copied = migrate_store(
+    with ProgressBar("copying", unit="entries", is_visible=not output.is_json) as bar:
+        migration = migrate_store(
             source,
             target,
             clock=SystemClock(),
@@ -142,10 +142,10 @@ def migrate_command(*, stores: tuple[str, ...], to: str | None, to_key_file: str
             target_keys=_file_keys(to_key_file),
             progress=bar.at,
         )
-        spaces = asyncio.run(copied)
+        spaces = asyncio.run(migration)
     report = MigrationReport(engine=parse_url(target).engine, sealed=to_key_file is not None, spaces=spaces)
     rows = [(item.space, f"{item.documents} documents, {item.entries} entries, {item.blobs} files") for item in spaces]
-    out.report(report, lambda console, _: tables_layout.show_pairs(console, rows or [("spaces", "none")]))
+    output.report(report, lambda console, _: tables_layout.show_pairs(console, rows or [("spaces", "none")]))
 
 
 def _file_keys(file: str | None) -> KeyProvider | None:
@@ -215,9 +215,9 @@ async def _export_cogx(session: CommandSession, request: MemorySpaceExportReques
 
 
 def _show_cogx(console: "Console", report: CogxExportReport) -> None:
-    left_out = [("not in COGX", f"{count} {reason}") for reason, count in report.left_out.items()]
+    omitted_rows = [("not in COGX", f"{count} {reason}") for reason, count in report.left_out.items()]
     counts = [(kind.replace("_", " "), str(count)) for kind, count in report.records.items()]
-    tables_layout.show_pairs(console, [("folder", report.path), *counts, *left_out])
+    tables_layout.show_pairs(console, [("folder", report.path), *counts, *omitted_rows])
 
 
 async def _export_user(session: CommandSession, request: MemorySpaceExportRequest) -> UserExportReport:
@@ -228,8 +228,8 @@ async def _export_user(session: CommandSession, request: MemorySpaceExportReques
         return await session.call(request.model_copy(update={"path": path, "scope": Scope(space=SpaceId(space))}))
 
     with _private_folder(Path(request.path), force=request.overwrite):
-        own = await archive(run_settings().space.value)
-        return UserExportReport(archives=(own, *[await archive(space) for space in own.other_spaces]))
+        own_archive = await archive(run_settings().space.value)
+        return UserExportReport(archives=(own_archive, *[await archive(space) for space in own_archive.other_spaces]))
 
 
 @contextmanager
@@ -298,6 +298,6 @@ def _show_exported(console: "Console", report: MemorySpaceExportReport) -> None:
     rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
     counts = [(name, str(count)) for name, count in report.documents.items()]
     redactions = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
-    left_out = f"{redactions}; export without --public to include them" if redactions else ""
-    tables_layout.show_pairs(console, [*rows, *counts, ("skipped", left_out)])
+    omission_note = f"{redactions}; export without --public to include them" if redactions else ""
+    tables_layout.show_pairs(console, [*rows, *counts, ("skipped", omission_note)])
     tables_layout.show_other_spaces(console, report.other_spaces)

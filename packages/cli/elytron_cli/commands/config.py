@@ -44,13 +44,13 @@ def show_command(*, with_origin: bool) -> None:
         name: ConfigItem(value=item.masked_value, origin=item.origin if with_origin else None)
         for name, item in stated_settings().explicit_settings().items()
     }
-    unset = {name: ways_to_set(name) for name in (*OPTIONS, *SECRETS) if name not in items}
+    ways_by_name = {name: ways_to_set(name) for name in (*OPTIONS, *SECRETS) if name not in items}
     rows = [
         *((name, f"{item.value}  ({item.origin})" if with_origin else item.value) for name, item in items.items()),
-        *((name, f"not set  ({ways})") for name, ways in unset.items()),
+        *((name, f"not set  ({ways})") for name, ways in ways_by_name.items()),
         *OTHER_VARIABLES.items(),
     ]
-    report = ConfigReport(settings=items, unset=unset, variables=OTHER_VARIABLES)
+    report = ConfigReport(settings=items, unset=ways_by_name, variables=OTHER_VARIABLES)
     run_output().report(report, lambda console, _: tables_layout.show_pairs(console, rows))
 
 

@@ -63,10 +63,10 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
             _ask_consent(f"The installed model {name!r} will be replaced.")
         _show_added(add_source(name, source, say=_say))
         return
-    model, installed = known_model(name), model_files.installed_model(name)
-    if installed is not None:
+    model, installed_model = known_model(name), model_files.installed_model(name)
+    if installed_model is not None:
         _say(f"{name} is already installed: to download it again, remove it with `elytron model remove {name}`")
-        _show_added(installed, "nothing was changed:")
+        _show_added(installed_model, "nothing was changed:")
         return
     require_tools(model.extra)
     if not yes:
@@ -147,40 +147,40 @@ def switch_command(*, name: str) -> int | None:
     """
     from elytron.embedding.embedders import embedder_of
 
-    settings, out = run_settings(), run_output()
+    settings, output = run_settings(), run_output()
     key = settings.embedder_key
     embedder = embedder_of(name, key=key.value if key is not None else None)
 
     async def work() -> int | None:
         async with open_session(settings, embedder=embedder) as session:
-            return _show_embedded(out, await _embed_all(session, ModelSwitchRequest(texts=TEXTS_AT_ONCE)))
+            return _show_embedded(output, await _embed_all(session, ModelSwitchRequest(texts=TEXTS_AT_ONCE)))
 
     return asyncio.run(work())
 
 
 async def _embed_all(session: CommandSession, request: MemoryEmbedRequest | ModelSwitchRequest) -> MemoryEmbedReport:
     """Call until nothing is left; return the last report with the total counts."""
-    embedded = reused = refused = dropped = 0
-    switched = changed = False
+    embedded_count = reused_count = refused_count = dropped_count = 0
+    has_switched = has_changed = False
     with ProgressBar("embedding", unit="texts", is_visible=True) as bar:
         while True:
             report = await session.call(request)
-            embedded, reused = embedded + report.embedded, reused + report.reused
-            refused, dropped = refused + report.refused, dropped + report.dropped
-            switched, changed = switched or report.switched, changed or report.changed
-            bar.at(embedded + reused, embedded + reused + report.remaining)
+            embedded_count, reused_count = embedded_count + report.embedded, reused_count + report.reused
+            refused_count, dropped_count = refused_count + report.refused, dropped_count + report.dropped
+            has_switched, has_changed = has_switched or report.switched, has_changed or report.changed
+            bar.at(embedded_count + reused_count, embedded_count + reused_count + report.remaining)
             if report.outcome is not EmbeddingOutcome.MORE:
                 break
-    counts = {"embedded": embedded, "reused": reused, "refused": refused, "dropped": dropped}
-    return report.model_copy(update={**counts, "switched": switched, "changed": changed})
+    counts = {"embedded": embedded_count, "reused": reused_count, "refused": refused_count, "dropped": dropped_count}
+    return report.model_copy(update={**counts, "switched": has_switched, "changed": has_changed})
 
 
-def _show_embedded(out: CommandOutput, report: MemoryEmbedReport) -> int | None:
+def _show_embedded(output: CommandOutput, report: MemoryEmbedReport) -> int | None:
     if report.outcome is EmbeddingOutcome.NO_EMBEDDER:
         way_out = f"name one with {ways_to_set('embedder')}; `elytron model add e5` installs the recommended one"
         report = report.model_copy(update={"reason": way_out})
     summary = f"{report.outcome.value}: {report.embedded} embedded, {report.remaining} remaining"
-    tail = f", recall compares {report.compared}" if report.compared is not None else ""
-    tail += f" ({report.reason})" if report.reason else ""
-    out.report(report, lambda console, _: console.print(summary + tail, soft_wrap=True))
+    compared_text = f", recall compares {report.compared}" if report.compared is not None else ""
+    compared_text += f" ({report.reason})" if report.reason else ""
+    output.report(report, lambda console, _: console.print(summary + compared_text, soft_wrap=True))
     return None if report.outcome in {EmbeddingOutcome.COMPLETE, EmbeddingOutcome.EMPTY_SPACE} else 1

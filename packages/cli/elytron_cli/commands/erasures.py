@@ -80,8 +80,8 @@ def apply_command(*, file: Path, dry_run: bool, yes: bool) -> int | None:
     report = asyncio.run(_apply_erasures(file, dry_run=dry_run))
     rows = [(safe_line(each.space), _applied_line(each)) for each in report.spaces]
     run_output().report(report, lambda console, _: tables_layout.show_pairs(console, rows or [("spaces", "none")]))
-    is_left = any(each.outcome is ErasuresOutcome.WRITTEN_SINCE for each in report.spaces)
-    return failure_of(Conflict.key).exit if is_left else None
+    has_refused_space = any(each.outcome is ErasuresOutcome.WRITTEN_SINCE for each in report.spaces)
+    return failure_of(Conflict.key).exit if has_refused_space else None
 
 
 async def _keep_erasures(file: Path, removed_spaces: tuple[str, ...]) -> ErasuresKept:
@@ -106,8 +106,8 @@ async def _apply_erasures(file: Path, *, dry_run: bool) -> ErasuresApplied:
 
 
 def _erasures_line(report: MemoryErasuresKeepReport) -> str:
-    whole = "erased as a whole; " if report.is_whole else ""
-    return f"{whole}{_count_erased(report.erased) or 'nothing erased'}"
+    whole_text = "erased as a whole; " if report.is_whole else ""
+    return f"{whole_text}{_count_erased(report.erased) or 'nothing erased'}"
 
 
 def _applied_line(report: MemoryErasuresApplyReport) -> str:
@@ -120,5 +120,5 @@ def _applied_line(report: MemoryErasuresApplyReport) -> str:
             return f"{'would erase' if report.dry_run else 'erased'} {_count_erased(report.erased) or 'everything'}"
 
 
-def _count_erased(erased: Mapping[RecallPlane, int]) -> str:
-    return ", ".join(f"{count} {plane.value}" for plane, count in erased.items())
+def _count_erased(erased_counts: Mapping[RecallPlane, int]) -> str:
+    return ", ".join(f"{count} {plane.value}" for plane, count in erased_counts.items())

@@ -130,8 +130,8 @@ def correct_command(*, fact: str, text: str, **options: Any) -> int | None:
 def change_command(*, fact: str, conversation: str | None, **options: Any) -> int | None:
     """Correct, supersede, delete, mark stale or invalidate a fact, or change its privacy or scope."""
     channel = global_options(click.get_current_context()).get("channel")
-    where = {name: value for name, value in (("conversation", conversation), ("channel", channel)) if value}
-    return _change_fact(id=fact, scope=scope_of(None).model_copy(update=where) if where else None, **options)
+    fact_place = {name: value for name, value in (("conversation", conversation), ("channel", channel)) if value}
+    return _change_fact(id=fact, scope=scope_of(None).model_copy(update=fact_place) if fact_place else None, **options)
 
 
 def _change_fact(**fields: Any) -> int | None:
@@ -159,10 +159,10 @@ def merge_command(**options: Any) -> int | None:
 @common_options
 def forget_command(*, token: str | None, yes: bool, dry_run: bool, **options: Any) -> int | None:
     """List and forget the facts that contain every word of QUERY; they are not learned again until allowed."""
-    first = FactForgetRequest(**options, token=token, dry_run=dry_run or token is None)
+    forget_request = FactForgetRequest(**options, token=token, dry_run=dry_run or token is None)
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        report = await session.call(first)
+        report = await session.call(forget_request)
         if not dry_run and token is None and report.items and (yes or at_terminal()):
             if not yes:
                 out.report(report, tables_facts.show_forgotten)

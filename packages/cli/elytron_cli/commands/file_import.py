@@ -129,13 +129,13 @@ def import_file(
     code is then 6. After an interruption, run the same command again to resume.
     """
     run_settings(file if file.is_dir() else None)
-    with as_file(file) as read:
-        if is_archive_file(read):
+    with as_file(file) as readable_path:
+        if is_archive_file(readable_path):
             request = MemoryImportRequest(
-                path=os.fspath(read), mode=mode, with_agents=with_agents and mode is _WHOLE, dry_run=dry_run
+                path=os.fspath(readable_path), mode=mode, with_agents=with_agents and mode is _WHOLE, dry_run=dry_run
             )
             return answer_request(request, show_imported, when_missing=storing_missing(dry_run=dry_run))
-        scope = scope_of(conversation or (_of_stream(read) if file == STANDARD_INPUT else None))
+        scope = scope_of(conversation or (_of_stream(readable_path) if file == STANDARD_INPUT else None))
 
         async def work(session: CommandSession, out: CommandOutput) -> int | None:
             with (
@@ -143,7 +143,7 @@ def import_file(
                 ProgressBar("importing", unit="bytes", is_visible=not out.is_json, first="judging") as bar,
             ):
                 report = await import_transcript(
-                    session, read, scope=scope, progress=bar.at, dry_run=dry_run, include=include,
+                    session, readable_path, scope=scope, progress=bar.at, dry_run=dry_run, include=include,
                     date_order=date_order, strict=strict, restore_erased=restore_erased, owners=owners,
                 )  # fmt: skip
             out.report(report, _show_stored)
@@ -167,28 +167,28 @@ def is_archive_file(file: Path, /) -> bool:
     try:
         if not file.is_file():
             return False
-        with file.open("rb") as opened:
-            is_zip = opened.read(len(MAGIC)) == MAGIC
+        with file.open("rb") as archive_file:
+            is_zip = archive_file.read(len(MAGIC)) == MAGIC
         # Exports of chats are ZIP files too.
         return is_zip and not is_export(file)
     except (OSError, ValueError):
         return False  # the reader of transcripts reports what is wrong with it
 
 
-def _of_stream(read: Path) -> str:
+def _of_stream(readable_path: Path) -> str:
     """Return the conversation for standard input, which no other input shares."""
-    with read.open("rb") as file:
+    with readable_path.open("rb") as file:
         return f"stdin-{hashlib.file_digest(file, 'sha256').hexdigest()[:PLACE_DIGITS]}"
 
 
 def show_imported(console: "Console", report: MemoryImportReport, /) -> None:
     """Show what an archive brought."""
-    imported = ", ".join(f"{count} {name}" for name, count in report.imported.items()) or "nothing"
-    skipped = ", ".join(f"{count} {name}" for name, count in report.skipped.items() if count)
+    imported_text = ", ".join(f"{count} {name}" for name, count in report.imported.items()) or "nothing"
+    skipped_text = ", ".join(f"{count} {name}" for name, count in report.skipped.items() if count)
     verb = "would import" if report.dry_run else "imported"
-    left_out = ", ".join(f"{count} {name}" for name, count in report.left_out.items())
-    rows = [("archive", contents_text(report.contents)), (verb, imported), ("already present", skipped)]
-    tables_layout.show_pairs(console, [*rows, ("skipped", left_out)])
+    omitted_text = ", ".join(f"{count} {name}" for name, count in report.left_out.items())
+    rows = [("archive", contents_text(report.contents)), (verb, imported_text), ("already present", skipped_text)]
+    tables_layout.show_pairs(console, [*rows, ("skipped", omitted_text)])
     tables_layout.show_future_claims(console, report.future_claims)
 
 
@@ -196,18 +196,20 @@ def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
     formats = ", ".join(form.value for form in report.formats)
     conversations = f"{report.conversations} conversation{'s' * (report.conversations != 1)}"
     content = f"{report.messages} message{'s' * (report.messages != 1)} in {conversations} ({formats})"
-    left_out = ", ".join(f"{count} {reason.value.replace('_', ' ')}" for reason, count in report.left_out.items())
+    omitted_text = ", ".join(f"{count} {reason.value.replace('_', ' ')}" for reason, count in report.left_out.items())
     minute_text = tables_layout.minute_text
-    span = f"{minute_text(report.first_at)} to {minute_text(report.last_at)}" if report.first_at is not None else ""
+    time_span = (
+        f"{minute_text(report.first_at)} to {minute_text(report.last_at)}" if report.first_at is not None else ""
+    )
     rows = [
         ("found", content),
-        ("said", span),
+        ("said", time_span),
         ("stored", "nothing (dry run)" if report.dry_run else str(report.stored)),
         ("already stored", str(report.duplicates) if report.duplicates else ""),
         ("changed", f"{report.updated} updated to the new version" if report.updated else ""),
         ("changed", f"{report.unchanged} left unchanged" if report.unchanged else ""),
         ("previously erased", f"{report.erased}, not imported again" if report.erased else ""),
-        ("skipped", left_out),
+        ("skipped", omitted_text),
         ("skipped", f"{report.skipped} unreadable" if report.skipped else ""),
         ("times", f"{report.naive_times} without a time zone, read as UTC" if report.naive_times else ""),
         ("times", f"{report.undated} missing: the time of the import is used" if report.undated else ""),
@@ -221,8 +223,10 @@ def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
 
 
 def _dates_line(dates: FileDates) -> str:
-    doubt = ". This is a guess: if it is wrong, import the file again with --date-order" if dates.is_ambiguous else ""
-    return f"{safe_line(dates.file)}: {dates.order.value}, because {dates.reason}{doubt}"
+    doubt_note = (
+        ". This is a guess: if it is wrong, import the file again with --date-order" if dates.is_ambiguous else ""
+    )
+    return f"{safe_line(dates.file)}: {dates.order.value}, because {dates.reason}{doubt_note}"
 
 
 def _resumed_line(resumed: ResumedConversation) -> str:

@@ -95,7 +95,7 @@ def compact_command() -> int | None:
 
 
 async def _work_off(
-    session: CommandSession, out: CommandOutput, request: MemoryMaintainRequest, /, *, dry_run: bool, yes: bool
+    session: CommandSession, output: CommandOutput, request: MemoryMaintainRequest, /, *, dry_run: bool, yes: bool
 ) -> None:
     """Process every conversation's backlog, after its maximum cost was confirmed."""
     assert request.scope is not None
@@ -105,24 +105,25 @@ async def _work_off(
     else:
         if backlog.calls:
             confirm_question(f"{jobs.waiting_text(backlog)}. Continue?", yes=yes)
-        with ProgressBar("maintaining", unit="turns", is_visible=not out.is_json) as bar:
+        with ProgressBar("maintaining", unit="turns", is_visible=not output.is_json) as bar:
             report = await work_off(session.call, request, backlog, progress=bar.at)
-    out.report(report, jobs.worked_off)
+    output.report(report, jobs.worked_off)
 
 
 async def _hint_waiting(
-    session: CommandSession, out: CommandOutput, request: MemoryMaintainRequest, report: MemoryMaintenanceReport, /
+    session: CommandSession, output: CommandOutput, request: MemoryMaintainRequest, report: MemoryMaintenanceReport, /
 ) -> None:
     """Say that turns wait in other conversations, if none do in this one."""
     assert request.scope is not None
     backlog = await read_backlog(session.runtime.context, request.scope, of=ExtractionMethod.OFF)
     if backlog.turns:
-        here = f"{report.channel}/{report.conversation}"
+        current_conversation = f"{report.channel}/{report.conversation}"
         count = len(backlog.conversations)
-        first = backlog.conversations[0]
-        options = f"--channel {shlex.quote(first.channel)} --conversation {shlex.quote(first.conversation)}"
-        out.hint(
-            f"no turns wait in {here!r}, but {backlog.turns} in {count} other conversations: pass --all, or {options}"
+        waiting = backlog.conversations[0]
+        options = f"--channel {shlex.quote(waiting.channel)} --conversation {shlex.quote(waiting.conversation)}"
+        output.hint(
+            f"no turns wait in {current_conversation!r}, but {backlog.turns} in {count} other conversations: "
+            f"pass --all, or {options}"
         )
 
 

@@ -114,8 +114,8 @@ def lifecycle_command(
 ) -> int | None:
     """Archive, restore, mask or delete the text of TURNs or of the whole conversation; review changes nothing."""
     if transition is TranscriptLifecycleTransition.DELETE_RAW:
-        what = f"{len(turns)} turns" if turns else "the whole conversation"
-        confirm_question(f"Delete the text of {what}? This cannot be undone.", yes=yes)
+        subject_phrase = f"{len(turns)} turns" if turns else "the whole conversation"
+        confirm_question(f"Delete the text of {subject_phrase}? This cannot be undone.", yes=yes)
     scope = scope_of(conversation)
     request = MemoryTranscriptLifecycleRequest(scope=scope, transition=transition, turn_ids=turns, reason=reason)
     return answer_request(request, tables_transcript.show_lifecycle)
@@ -153,9 +153,9 @@ def get_command(*, memory: str, include_private: bool) -> int | None:
 @common_options
 def list_memories(*, hidden: bool, latest: bool, **options: Any) -> int | None:
     """List memories in the order they were stored."""
-    which = HiddenFilter.LISTED if hidden else HiddenFilter.LEFT_OUT
+    hidden_filter = HiddenFilter.LISTED if hidden else HiddenFilter.LEFT_OUT
     order = ListOrder.LATEST if latest else ListOrder.STORED
-    return answer_request(MemoryListRequest(hidden=which, order=order, **options), tables_hits.show_memories)
+    return answer_request(MemoryListRequest(hidden=hidden_filter, order=order, **options), tables_hits.show_memories)
 
 
 @page_command("history")
@@ -187,12 +187,12 @@ def add_command(
     idempotency_key: str | None,
 ) -> int | None:
     """Store TEXT as evidence, available to recall immediately; "-" reads standard input."""
-    words = spoken_text(text)
-    if not words.strip():
+    message_text = spoken_text(text)
+    if not message_text.strip():
         raise click.UsageError("the text is empty; there is nothing to store")
-    message: Message = valid_value(Message, role=role, text=words, speaker=speaker, at=at)
-    write = TranscriptWrite(turns=(valid_value(TurnDraft, messages=(message,), tags=tags),))
-    request = MemoryWriteRequest(scope=scope_of(conversation), write=write, idempotency_key=idempotency_key)
+    message: Message = valid_value(Message, role=role, text=message_text, speaker=speaker, at=at)
+    transcript_write = TranscriptWrite(turns=(valid_value(TurnDraft, messages=(message,), tags=tags),))
+    request = MemoryWriteRequest(scope=scope_of(conversation), write=transcript_write, idempotency_key=idempotency_key)
     return answer_request(request, tables_hits.show_written, when_missing=WhenMissing.MAKE)
 
 
@@ -240,8 +240,8 @@ def project_command(*, include_private: bool, explain: bool, **options: Any) -> 
 
     If the block is empty, the report's miss_reason explains why; if nothing fits, standard error says so too.
     """
-    private = PrivateContext.ALLOWED if include_private else PrivateContext.WITHHELD
-    request = MemoryProjectionRequest(private_context=private, **options)
+    private_context = PrivateContext.ALLOWED if include_private else PrivateContext.WITHHELD
+    request = MemoryProjectionRequest(private_context=private_context, **options)
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         report = await session.call(request)
@@ -331,16 +331,16 @@ def _named_origin(text: str) -> OutsideOrigin:
 
 def _erase_origin(origin: OutsideOrigin, *, token: str | None, yes: bool, reason: str, dry_run: bool) -> int | None:
     """List what came through `origin`, ask, and erase it. Without a terminal, `yes` or `token`, only list it."""
-    first = MemoryEraseRequest(origin=origin, token=token, reason=reason, dry_run=dry_run or token is None)
+    erase_request = MemoryEraseRequest(origin=origin, token=token, reason=reason, dry_run=dry_run or token is None)
 
     async def work(session: CommandSession, out: CommandOutput) -> int | None:
-        report = await session.call(first)
+        report = await session.call(erase_request)
         if not dry_run and token is None and report.decisions and (yes or at_terminal()):
             if not yes:
                 out.report(report, tables_hits.show_controlled)
             confirm_question("Erase all of these? This cannot be undone.", yes=yes)
-            whole = MemoryEraseRequest(origin=origin, token=report.token, reason=reason)
-            report = await session.call(whole)
+            confirmed_request = MemoryEraseRequest(origin=origin, token=report.token, reason=reason)
+            report = await session.call(confirmed_request)
         out.report(report, tables_hits.show_controlled)
         return None if report.decisions else NOT_FOUND
 

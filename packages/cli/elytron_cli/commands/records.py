@@ -54,8 +54,8 @@ def records_group() -> None:
 @common_options
 def put_command(*, namespace: str, value: str, dry_run: bool, **options: Any) -> int | None:
     """Store the JSON VALUE under NAMESPACE and KEY."""
-    stored = _json_value(value, field="VALUE")
-    request = RecordPutRequest(namespace=namespace_parts(namespace), value=stored, dry_run=dry_run, **options)
+    record_value = _json_value(value, field="VALUE")
+    request = RecordPutRequest(namespace=namespace_parts(namespace), value=record_value, dry_run=dry_run, **options)
     return answer_request(request, tables_records.show_stored_record, when_missing=storing_missing(dry_run=dry_run))
 
 
@@ -96,10 +96,10 @@ def delete_command(*, namespace: str, key: str, yes: bool, dry_run: bool, **opti
 @common_options
 def search_command(*, namespace: str, where: str, **options: Any) -> int | None:
     """Search the records whose namespace begins with NAMESPACE."""
-    nested = _json_value(where, field="--where")
-    if not isinstance(nested, dict):
+    filter_value = _json_value(where, field="--where")
+    if not isinstance(filter_value, dict):
         raise InvalidInput(field="--where", problem="is not a JSON object")
-    conditions = where_from(cast("dict[str, Any]", nested))
+    conditions = where_from(cast("dict[str, Any]", filter_value))
     request = RecordSearchRequest(namespace=namespace_parts(namespace), where=conditions, **options)
     return answer_request(request, tables_records.show_found_records)
 

@@ -94,9 +94,9 @@ def edit_command(*, name: str, procedure_file: Path | None, reason: str, **parts
     """Revise the skill NAME; fields without an option stay as they are, and the change is recorded."""
     if procedure_file is None and not any(part is not None for part in parts.values()):
         raise click.UsageError("name what to change: --title, --topic, --summary or --procedure-file")
-    procedure = read_file(procedure_file) if procedure_file is not None else None
+    procedure_text = read_file(procedure_file) if procedure_file is not None else None
     return _mutate_skill(
-        RuntimeSkillEditRequest(name=full_name(name), procedure=procedure, edit_reason=reason, **parts)
+        RuntimeSkillEditRequest(name=full_name(name), procedure=procedure_text, edit_reason=reason, **parts)
     )
 
 
@@ -135,9 +135,9 @@ def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
 
     SKILL.md files are not imported but read in place: pass their folder to --agent-skill-dirs.
     """
-    writes = tuple(write for file in files for write in skill_writes(file.name, read_file(file)))
-    write = valid_value(ProcedureSource, writes=writes, source=SkillSource.MANUAL)
-    request = MemoryWriteRequest(write=write, dry_run=dry_run)
+    writes = tuple(skill_write for file in files for skill_write in skill_writes(file.name, read_file(file)))
+    skill_write = valid_value(ProcedureSource, writes=writes, source=SkillSource.MANUAL)
+    request = MemoryWriteRequest(write=skill_write, dry_run=dry_run)
     return answer_request(request, tables_hits.show_written, when_missing=storing_missing(dry_run=dry_run))
 
 
@@ -165,8 +165,8 @@ def govern_command(*, dry_run: bool) -> int | None:
 @common_options
 def dirs_command() -> None:
     """List the agent skills in the directories of --agent-skill-dirs, which are only read."""
-    directories = SkillDirs(skill_dirs_of(run_settings()))
-    report = asyncio.run(directories.scan(at=SystemClock().now()))
+    skill_dirs = SkillDirs(skill_dirs_of(run_settings()))
+    report = asyncio.run(skill_dirs.scan(at=SystemClock().now()))
     run_output().report(report, tables_skills.show_directories)
 
 

@@ -14,5 +14,5 @@ from elytron_cli.terminal.output import CommandOutput
 def version_command() -> None:
     """Print the version."""
     version = version_of("elytron")
-    out = CommandOutput(as_json(click.get_current_context()))
-    click.echo(json.dumps({"version": version}) if out.is_json else f"elytron {version}")
+    output = CommandOutput(as_json(click.get_current_context()))
+    click.echo(json.dumps({"version": version}) if output.is_json else f"elytron {version}")

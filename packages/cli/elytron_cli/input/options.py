@@ -26,8 +26,8 @@ def _keep_option(context: click.Context, parameter: click.Parameter, value: Any)
 
 
 def _named_option(name: str, what: str, help_text: str) -> Callable[[Body], Body]:
-    spelt = (name, *ALIASES.get(name, ()), name.removeprefix("--").replace("-", "_"))
-    return click.option(*spelt, metavar=what, callback=_keep_option, expose_value=False, help=help_text)
+    spellings = (name, *ALIASES.get(name, ()), name.removeprefix("--").replace("-", "_"))
+    return click.option(*spellings, metavar=what, callback=_keep_option, expose_value=False, help=help_text)
 
 
 class PageCommand(click.Command):
@@ -87,8 +87,8 @@ def global_options(context: click.Context, /) -> dict[str, str]:
 
 def as_json(context: click.Context, /) -> bool | None:
     """Return the choice of JSON output, or None."""
-    choice = context.meta.get(f"{_META}json")
-    return choice if isinstance(choice, bool) else None
+    json_choice = context.meta.get(f"{_META}json")
+    return json_choice if isinstance(json_choice, bool) else None
 
 
 def json_choice(arguments: Sequence[str], /) -> bool | None:
@@ -132,11 +132,11 @@ def _parse_instant(_context: click.Context, parameter: click.Parameter, value: s
     except InvalidInput:
         if value.lstrip("+-")[:1].isdigit() and value[-1:].isdigit():
             raise  # a number, or a mistyped timestamp, which must not be guessed
-        moment = read_words_of_time(value)
-        if moment is None:
+        parsed_time = read_words_of_time(value)
+        if parsed_time is None:
             raise
-        click.echo(f"{name}: read as {format_instant(moment)}", err=True)
-        return moment
+        click.echo(f"{name}: read as {format_instant(parsed_time)}", err=True)
+        return parsed_time
 
 
 def dry_run_option(help_text: str = "Show what would be done without doing it.", /) -> Callable[[Body], Body]:
@@ -151,9 +151,9 @@ def reason_option(help_text: str = "Reason, recorded in the history.", /) -> Cal
 
 def size_option(usual: int, help_text: str, /) -> Callable[[Body], Body]:
     """Give a command that makes a block `--max-chars`."""
-    most = click.IntRange(0, limits.PROJECTION_CHARS_MAX)
+    chars_range = click.IntRange(0, limits.PROJECTION_CHARS_MAX)
     return click.option(
-        "--max-chars", "--max-len", "max_chars", type=most, default=usual, show_default=True, help=help_text
+        "--max-chars", "--max-len", "max_chars", type=chars_range, default=usual, show_default=True, help=help_text
     )
 
 
@@ -204,10 +204,10 @@ def read_words_of_time(text: str, /, *, now: datetime | None = None) -> Instant 
     date_data = DateDataParser(settings=settings).get_date_data(text)
     if date_data.date_obj is None:
         return None
-    at = date_data.date_obj
+    named_time = date_data.date_obj
     if date_data.period != "time":
-        at = at.replace(hour=0, minute=0, second=0, microsecond=0)
+        named_time = named_time.replace(hour=0, minute=0, second=0, microsecond=0)
     try:
-        return instant(at)
+        return instant(named_time)
     except InvalidInput:
         return None

@@ -45,10 +45,10 @@ def server_options(body: Callable[..., Any]) -> Callable[..., Any]:
     def given(*, url: str, key: str | None, proxy: str | None, **rest: Any) -> Any:
         return body(server=NamedServer(url, key, proxy), **rest)
 
-    decorated: Callable[..., Any] = given
+    decorated_command: Callable[..., Any] = given
     for option in reversed(_ADDRESS):
-        decorated = option(decorated)
-    return common_options(decorated)
+        decorated_command = option(decorated_command)
+    return common_options(decorated_command)
 
 
 def several_options(*several: Callable[[Body], Body]) -> Callable[[Body], Body]:
@@ -74,7 +74,7 @@ def listening_options(port: int, /) -> Callable[[Body], Body]:
 
 def logging_options(usual: str, help_text: str, /) -> Callable[[Body], Body]:
     """Give a server the options for logging, with the default level `usual`."""
-    levels = click.Choice(["debug", "info", "warning", "error"])
+    level_choice = click.Choice(["debug", "info", "warning", "error"])
     return several_options(
         click.option(
             "--log",
@@ -82,7 +82,7 @@ def logging_options(usual: str, help_text: str, /) -> Callable[[Body], Body]:
             type=click.Choice(["console", "json"]),
             help="Log format. [default: console at a terminal]",
         ),
-        click.option("--log-level", type=levels, default=usual, show_default=True, help=help_text),
+        click.option("--log-level", type=level_choice, default=usual, show_default=True, help=help_text),
     )
 
 
@@ -237,15 +237,17 @@ def rag_settings(pairs: Sequence[tuple[str, Any]], /, *, is_off: bool) -> "RagSe
     """Return the settings of embeddings."""
     from elytron_agent.rag.rag_surfaces import RagSettings
 
-    usual = RagSettings(is_off=is_off)
+    default_settings = RagSettings(is_off=is_off)
     values = dict(pairs)
     if "cache-seconds" in values:
         values["cache-seconds"] = round(values["cache-seconds"] * 1000)
     return replace(
-        usual,
-        quotas=replace(usual.quotas, **{_field_name(name): values[name] for name in _QUOTAS if name in values}),
-        cache=replace(usual.cache, **_renamed_limits(_CACHE, values)),
-        alerts=replace(usual.alerts, **_renamed_limits(_ALERTS, values)),
+        default_settings,
+        quotas=replace(
+            default_settings.quotas, **{_field_name(name): values[name] for name in _QUOTAS if name in values}
+        ),
+        cache=replace(default_settings.cache, **_renamed_limits(_CACHE, values)),
+        alerts=replace(default_settings.alerts, **_renamed_limits(_ALERTS, values)),
     )
 
 

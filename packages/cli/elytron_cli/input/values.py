@@ -42,13 +42,13 @@ def as_file(path: Path, /) -> Generator[Path]:
         yield path
         return
     with TemporaryDirectory(prefix="elytron-") as folder:
-        copy = Path(folder, "stdin")
+        input_file = Path(folder, "stdin")
         try:
-            with open(copy, "wb", opener=private_files.private_opener) as file:
+            with open(input_file, "wb", opener=private_files.private_opener) as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
         except OSError as error:
             raise UnreadableFile(name=str(path), problem=f"cannot be read: {error.strerror}") from error
-        yield copy
+        yield input_file
 
 
 def standard_input(limit: int, /) -> bytes:
@@ -150,10 +150,10 @@ def skill_writes(name: str, text: str, /) -> Iterator[RuntimeSkillWrite]:
 
 def _from_markdown(name: str, document: SkillFile) -> RuntimeSkillWrite:
     fields = document.fields
-    missing = [field for field in ("name", "topic", "title") if not fields.get(field)]
-    if missing:
+    missing_fields = [field for field in ("name", "topic", "title") if not fields.get(field)]
+    if missing_fields:
         way_out = "is not a runtime skill; a SKILL.md file is read in place: pass its folder to --agent-skill-dirs"
-        raise UnreadableFile(name=name, problem=f"has no {missing[0]} in its front matter and {way_out}")
+        raise UnreadableFile(name=name, problem=f"has no {missing_fields[0]} in its front matter and {way_out}")
     return valid_value(
         RuntimeSkillWrite,
         name=fields["name"],
@@ -169,14 +169,14 @@ def _from_json(name: str, text: str) -> Iterator[RuntimeSkillWrite]:
     """Yield the objects of a JSON list, of one object, or of one object per line."""
     data = text.encode("utf-8")
     try:
-        whole = strict_json.parse_json(data)
+        parsed_json = strict_json.parse_json(data)
     except InvalidJson:
         lines = [line for line in data.splitlines() if line.strip()]
         if len(lines) < 2:
             raise
         yield from (decode_as(RuntimeSkillWrite, line) for line in lines)
         return
-    items = whole if isinstance(whole, list) else [whole]
+    items = parsed_json if isinstance(parsed_json, list) else [parsed_json]
     if not all(isinstance(item, dict) for item in items):
         raise UnreadableFile(name=name, problem="is not a list of objects")
     yield from (decode_as(RuntimeSkillWrite, canonical_bytes(item)) for item in items)
@@ -234,5 +234,7 @@ class _ProfileChoice(OneOf[ProfileName]):
 
 def profile_option(help_text: str, /) -> Callable[[Body], Body]:
     """Give a command its own `--profile`."""
-    usual = ProfileName.SERVER_DEV_FULL.value
-    return click.option("--profile", type=_ProfileChoice(ProfileName), default=usual, show_default=True, help=help_text)
+    default_profile = ProfileName.SERVER_DEV_FULL.value
+    return click.option(
+        "--profile", type=_ProfileChoice(ProfileName), default=default_profile, show_default=True, help=help_text
+    )

@@ -49,13 +49,15 @@ def console_host(settings: RunSettings, runtime: MemoryRuntime, /) -> ConsoleHos
 
 def _smoke_checks(settings: RunSettings) -> tuple[SmokeCheck, ...]:
     store = ("--store", settings.store.value)
-    sealed = ("--key-file", settings.key_file.value) if settings.key_file is not None else ()
+    key_options = ("--key-file", settings.key_file.value) if settings.key_file is not None else ()
     # The check is another process, which cannot open an in-memory store of this one.
-    is_shared = parse_url(settings.store.value).path is not None
-    doctor = (SmokeCheck("store", "The store can be opened and is intact", ("doctor", *store, *sealed, "--no-json")),)
+    is_file_store = parse_url(settings.store.value).path is not None
+    doctor_checks = (
+        SmokeCheck("store", "The store can be opened and is intact", ("doctor", *store, *key_options, "--no-json")),
+    )
     return (
         SmokeCheck("version", "The command line starts", ("version",)),
-        *(doctor if is_shared else ()),
+        *(doctor_checks if is_file_store else ()),
         SmokeCheck("model-api", "A conversation passes through the model APIs and is remembered", ("demo", "proxy")),
         SmokeCheck("rules", "Rules for agents can be exported", ("rules", "export", "--target", _TARGET)),
         SmokeCheck("capabilities", "The capabilities can be listed", ("platform", "capability-snapshot", "--no-json")),
@@ -67,13 +69,13 @@ def _storage_report(url: str) -> StorageReport:
     if path is None:
         return StorageReport()
     try:
-        device = shutil.disk_usage(path if path.exists() else path.parent)
+        disk_usage = shutil.disk_usage(path if path.exists() else path.parent)
     except OSError:
         return StorageReport(store_bytes=size_on_disk(path), backed_up_at=latest_backup(path))
     return StorageReport(
         store_bytes=size_on_disk(path),
-        free_bytes=device.free,
-        device_bytes=device.total,
+        free_bytes=disk_usage.free,
+        device_bytes=disk_usage.total,
         backed_up_at=latest_backup(path),
     )
 
@@ -122,13 +124,13 @@ class FileModelSettings:
 
 
 def _model_setting(
-    name: str, in_use: str | None, setting: FoundSetting | None, file_values: dict[str, str]
+    name: str, model_in_use: str | None, setting: FoundSetting | None, file_values: dict[str, str]
 ) -> ModelSetting:
     if setting is not None and setting.origin != FILE:
-        return ModelSetting(in_use=in_use, setting=setting.masked_value, origin=setting.origin)
+        return ModelSetting(in_use=model_in_use, setting=setting.masked_value, origin=setting.origin)
     text = file_values.get(name)
     return ModelSetting(
-        in_use=in_use,
+        in_use=model_in_use,
         setting=FoundSetting(text, FILE).masked_value if text is not None else None,
         origin=FILE if text is not None else f"not set ({ways_to_set(name)})",
         is_changeable=True,
@@ -162,11 +164,11 @@ def _write_settings(file: Path, settings: dict[str, str]) -> None:
             if text:
                 lines.append(f'{name} = "{text}"')
         # In the same folder, since a rename works only within one device.
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="utf-8", delete=False) as beside:
-            beside.write("".join(f"{line}\n" for line in lines))
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="utf-8", delete=False) as temporary_file:
+            temporary_file.write("".join(f"{line}\n" for line in lines))
         # A temporary file is created for its owner only.
         if file.exists():
-            shutil.copymode(file, beside.name)
-        os.replace(beside.name, file)  # noqa: PTH105 - both are names
+            shutil.copymode(file, temporary_file.name)
+        os.replace(temporary_file.name, file)  # noqa: PTH105 - both are names
     except OSError as error:
         raise StoreUnavailable(f"{FILE} cannot be written: {error.strerror}") from error

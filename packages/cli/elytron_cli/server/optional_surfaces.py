@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 def profile_allows(context: "OperationContext", entry: str, /) -> bool:
     """True if the memory's profile allows `entry`, by the catalog's name, and private material to leave."""
-    capability: CapabilityState = getattr(catalog_of(context).entry, entry)
-    return capability.profile_allows and capability.privacy_permits
+    capability_state: CapabilityState = getattr(catalog_of(context).entry, entry)
+    return capability_state.profile_allows and capability_state.privacy_permits
 
 
 def require_entry(context: "OperationContext", entry: str, /) -> None:
@@ -117,22 +117,24 @@ async def open_surfaces(runtime: MemoryRuntime, surfaces: SurfaceOptions, /) -> 
             worker = JobWorker(runtime.context, kinds=frozenset({MAINTENANCE}))
             worker.start()
             stack.push_async_callback(worker.stop)
-        shared = (store_surfaces,) if surfaces.share_store else ()
-        nodes = (_node_family(runtime, surfaces.node_url),) if surfaces.node_url is not None else ()
+        store_families = (store_surfaces,) if surfaces.share_store else ()
+        node_families = (_node_family(runtime, surfaces.node_url),) if surfaces.node_url is not None else ()
         spoken_protocols = [
             protocol for protocol in _spoken_protocols(surfaces) if profile_allows(runtime.context, protocol.entry)
         ]
         models = (llm_surfaces(surfaces.llm),) if surfaces.llm is not None else ()
         agents = _agent_families(surfaces)
-        embeddings = _embedding_families(runtime, surfaces)
-        protocols = (
+        embedding_families = _embedding_families(runtime, surfaces)
+        protocol_families = (
             *("http", "websocket", "sse"),
             *(protocol.name for protocol in spoken_protocols),
             *(("llm",) if models else ()),
             *(("agent",) if agents else ()),
-            *(("rag",) if embeddings else ()),
+            *(("rag",) if embedding_families else ()),
         )
-        console = (_console_family(surfaces.console, protocols, *agents),) if surfaces.console is not None else ()
+        console = (
+            (_console_family(surfaces.console, protocol_families, *agents),) if surfaces.console is not None else ()
+        )
         entries = {"http_server", "wss_server", "webhook_receiver", *(protocol.entry for protocol in spoken_protocols)}
         if models:
             require_entry(runtime.context, "llm_gateway")
@@ -147,13 +149,13 @@ async def open_surfaces(runtime: MemoryRuntime, surfaces: SurfaceOptions, /) -> 
                 *_missing_families(),
                 *models,
                 *agents,
-                *embeddings,
-                *shared,
-                *nodes,
+                *embedding_families,
+                *store_families,
+                *node_families,
                 *console,
             ),
             authenticators=(UserKeys(gateway.users),),
-            protocols=(*protocols, *(("console",) if console else ())),
+            protocols=(*protocol_families, *(("console",) if console else ())),
         )
 
 
@@ -164,20 +166,20 @@ async def _opened_gateway(runtime: MemoryRuntime, surfaces: SurfaceOptions, stac
     from elytron_gateway.service import GatewayOptions, MemoryGateway, QuotaSettings, UpstreamCatchUp
     from elytron_gateway.upstream.everos import EverOsUpstream
 
-    there = None
+    remote_upstream = None
     if surfaces.upstream is not None:
-        there = EverOsUpstream(surfaces.upstream, clock=runtime.context.clock)
-        stack.push_async_callback(there.close)
+        remote_upstream = EverOsUpstream(surfaces.upstream, clock=runtime.context.clock)
+        stack.push_async_callback(remote_upstream.close)
     options = GatewayOptions(
         allowed=AllowedSources(frozenset(surfaces.hosts), surfaces.folders),
         resource_bytes=surfaces.upload_bytes or gateway_limits.RESOURCE_BYTES,
         resource_types=_media_types(
-            surfaces.types, readable_types(reads_media=there is not None and there.reads_media)
+            surfaces.types, readable_types(reads_media=remote_upstream is not None and remote_upstream.reads_media)
         ),
         quota=QuotaSettings(messages=surfaces.quota_messages, resource_bytes=surfaces.quota_bytes),
     )
-    gateway = MemoryGateway(runtime, upstream=there, options=options)
-    if there is not None:
+    gateway = MemoryGateway(runtime, upstream=remote_upstream, options=options)
+    if remote_upstream is not None:
         catching_up = UpstreamCatchUp(gateway)
         catching_up.start()
         stack.push_async_callback(catching_up.stop)
@@ -260,8 +262,10 @@ def _spoken_protocols(surfaces: SurfaceOptions) -> tuple[_SpokenProtocol, ...]:
 
 def _missing_families() -> "tuple[Family, ...]":
     """Return the families that report, at a protocol's path, which extra is missing."""
-    extras = (("/mcp", "mcp", "MCP over HTTP", speaks_mcp()), ("/a2a", "a2a", "A2A", speaks_a2a()))
-    return tuple(_missing_family(path, extra, purpose) for path, extra, purpose, is_there in extras if not is_there)
+    missing_extras = (("/mcp", "mcp", "MCP over HTTP", speaks_mcp()), ("/a2a", "a2a", "A2A", speaks_a2a()))
+    return tuple(
+        _missing_family(path, extra, purpose) for path, extra, purpose, is_there in missing_extras if not is_there
+    )
 
 
 def _missing_family(path: str, extra: str, purpose: str) -> "Family":

@@ -40,10 +40,10 @@ def require_workers(store: str, /) -> None:
 def worker_arguments(arguments: Sequence[str], descriptor: int, /, *, is_first: bool) -> list[str]:
     """Return a worker's arguments from those of the server; only the first creates the operator's key."""
     options: list[str] = []
-    rest = iter(arguments)
-    for argument in rest:
+    argument_iterator = iter(arguments)
+    for argument in argument_iterator:
         if argument == "--workers":
-            next(rest, None)
+            next(argument_iterator, None)
         elif not argument.startswith("--workers=") and (is_first or argument != "--operator-key"):
             options.append(argument)
     return [*options, "--listen-fd", str(descriptor), "--json"]
@@ -52,9 +52,9 @@ def worker_arguments(arguments: Sequence[str], descriptor: int, /, *, is_first: 
 class WorkerGroup:
     """The workers of one server. A failed one is replaced; one that was ended ends them all."""
 
-    def __init__(self, arguments: Sequence[str], listening: socket.socket, count: int, /) -> None:
+    def __init__(self, arguments: Sequence[str], listening_socket: socket.socket, count: int, /) -> None:
         self._arguments = arguments
-        self._descriptor = listening.fileno()
+        self._descriptor = listening_socket.fileno()
         self._count = count
         self._ending = asyncio.Event()
         self._running: dict[asyncio.Task[int], Process] = {}
@@ -74,12 +74,12 @@ class WorkerGroup:
         """Run the workers until they end; return the exit code. `ready` is called once all of them listen."""
         try:
             # The first creates the store, and the operator's key, if necessary.
-            first, report = await self._start(is_first=True)
+            first_worker, report = await self._start(is_first=True)
             if report is None:
                 # It ended before it listened, so even an exit code of 0 is no success.
-                return await first.wait() or 1
-            others = await asyncio.gather(*(self._start(is_first=False) for _ in range(self._count - 1)))
-            for worker, worker_report in others:
+                return await first_worker.wait() or 1
+            other_workers = await asyncio.gather(*(self._start(is_first=False) for _ in range(self._count - 1)))
+            for worker, worker_report in other_workers:
                 if worker_report is None:
                     return await worker.wait() or 1
             ready(report, self.processes)
@@ -98,25 +98,31 @@ class WorkerGroup:
         return worker, await _first_report(worker)
 
     async def _watch(self) -> int:
-        began = dict.fromkeys(self._running, time.monotonic())
-        ending = asyncio.create_task(self._ending.wait())
+        start_times = dict.fromkeys(self._running, time.monotonic())
+        ending_task = asyncio.create_task(self._ending.wait())
         try:
             while True:
-                finished_tasks, _ = await asyncio.wait({ending, *self._running}, return_when=asyncio.FIRST_COMPLETED)
-                if ending in finished_tasks:
+                finished_tasks, _ = await asyncio.wait(
+                    {ending_task, *self._running}, return_when=asyncio.FIRST_COMPLETED
+                )
+                if ending_task in finished_tasks:
                     return 0
-                for task in [one for one in self._running if one in finished_tasks]:
+                for task in [running_task for running_task in self._running if running_task in finished_tasks]:
                     del self._running[task]
                     code = task.result()
-                    if code == 0 or time.monotonic() - began.pop(task, 0.0) < _STEADY_S:
+                    if code == 0 or time.monotonic() - start_times.pop(task, 0.0) < _STEADY_S:
                         # A negative code is the number of a signal.
                         return max(code, 0) or int(code < 0)
                     _, report = await self._start(is_first=False)
                     if report is None:
                         return 1
-                    began |= {one: time.monotonic() for one in self._running if one not in began}
+                    start_times |= {
+                        running_task: time.monotonic()
+                        for running_task in self._running
+                        if running_task not in start_times
+                    }
         finally:
-            ending.cancel()
+            ending_task.cancel()
 
     async def _end_all(self) -> None:
         """End every worker as a signal does, and forcibly those that do not end."""
@@ -146,12 +152,12 @@ async def _first_report(worker: Process) -> Mapping[str, Any] | None:
     return None
 
 
-async def run_workers(arguments: Sequence[str], listening: socket.socket, count: int, ready: Ready, /) -> int:
-    """Serve `listening` with `count` workers until a signal ends them; return the exit code."""
-    group = WorkerGroup(arguments, listening, count)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, group.end)
+async def run_workers(arguments: Sequence[str], listening_socket: socket.socket, count: int, ready: Ready, /) -> int:
+    """Serve `listening_socket` with `count` workers until a signal ends them; return the exit code."""
+    group = WorkerGroup(arguments, listening_socket, count)
+    event_loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        event_loop.add_signal_handler(signal_number, group.end)
     return await group.run(ready)
 
 
@@ -163,12 +169,12 @@ def read_server_key() -> bytes | None:
 
 def end_with_input(end: Callable[[], None], /) -> None:
     """Call `end` when the input of this process ends, because its parent is gone."""
-    loop = asyncio.get_running_loop()
+    event_loop = asyncio.get_running_loop()
     source = sys.stdin.fileno()
 
     def read() -> None:
         if not os.read(source, 1):
-            loop.remove_reader(source)
+            event_loop.remove_reader(source)
             end()
 
-    loop.add_reader(source, read)
+    event_loop.add_reader(source, read)

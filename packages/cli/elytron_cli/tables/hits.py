@@ -54,8 +54,8 @@ def hit_time(hit: RecallHit, /) -> str:
 
 def share_bar(share: float, /) -> str:
     """Return a bar whose filled part is `share`, between 0 and 1, of its cells."""
-    filled = round(min(max(share, 0.0), 1.0) * BAR_CELLS)
-    return "█" * filled + "·" * (BAR_CELLS - filled)
+    filled_cells = round(min(max(share, 0.0), 1.0) * BAR_CELLS)
+    return "█" * filled_cells + "·" * (BAR_CELLS - filled_cells)
 
 
 def _hit_speaker(hit: RecallHit) -> str:
@@ -88,10 +88,10 @@ def show_projection(console: "Console", report: MemoryProjectionReport, /, *, ex
     """Show the block and, beneath it, how its budget was used; with `explain`, the gate's numbers."""
     gate = report.gate
     is_held_back = gate is not None and gate.left_out > 0 and not gate.is_open
-    nothing = _MISSES[report.miss_reason] if report.miss_reason is not None else ""
+    miss_text = _MISSES[report.miss_reason] if report.miss_reason is not None else ""
     if is_held_back and report.miss_reason is MissReason.NOTHING_RELEVANT:
-        nothing = "none was asked for"
-    console.print(safe_text(report.system_memory_block) or f"no memory is shown: {nothing}", soft_wrap=True)
+        miss_text = "none was asked for"
+    console.print(safe_text(report.system_memory_block) or f"no memory is shown: {miss_text}", soft_wrap=True)
     console.print()
     show_budget(console, report)
     if gate is not None and is_held_back:
@@ -109,8 +109,8 @@ def show_budget(console: "Console", report: MemoryProjectionReport, /) -> None:
     parts = [("block", chars, report.budget, "", "")]
     parts += [(part.name, part.chars, part.budget, len(part.included), len(part.dropped)) for part in report.sections]
     rows = (
-        (name, f"{chars}/{room}", share_bar(chars / room if room else 0.0), *counts)
-        for name, chars, room, *counts in parts
+        (name, f"{chars}/{part_budget}", share_bar(chars / part_budget if part_budget else 0.0), *counts)
+        for name, chars, part_budget, *counts in parts
     )
     columns = ("part", "characters", "", "shown", "omitted")
     show_table(console, columns, rows, numbers=("characters", "shown", "omitted"))
@@ -126,9 +126,15 @@ def show_memories(console: "Console", report: MemoryListReport, /) -> None:
 
 def show_memory(console: "Console", hit: RecallHit, /) -> None:
     """Show one memory, whole."""
-    place = "/".join(part for part in (hit.channel, hit.conversation) if part is not None)
-    head = {"id": hit.id, "date": hit_time(hit), "who": _hit_speaker(hit), "in": place, "plane": hit.plane.value}
-    show_pairs(console, (head | {"tags": ", ".join(hit.tags)}).items())
+    place_text = "/".join(part for part in (hit.channel, hit.conversation) if part is not None)
+    heading_fields = {
+        "id": hit.id,
+        "date": hit_time(hit),
+        "who": _hit_speaker(hit),
+        "in": place_text,
+        "plane": hit.plane.value,
+    }
+    show_pairs(console, (heading_fields | {"tags": ", ".join(hit.tags)}).items())
     console.print()
     console.print(safe_text(hit.text), soft_wrap=True)
 
@@ -140,15 +146,17 @@ def show_history(console: "Console", report: MemoryHistoryReport, /) -> None:
 
 
 def _event_time(item: HistoryItem) -> str:
-    claimed = f" (claims {minute_text(item.claimed_at)})" if item.claimed_at is not None else ""
-    return f"{minute_text(item.at)}{claimed}"
+    claimed_text = f" (claims {minute_text(item.claimed_at)})" if item.claimed_at is not None else ""
+    return f"{minute_text(item.at)}{claimed_text}"
 
 
 def show_written(console: "Console", report: MemoryWriteReport, /) -> None:
     """Show the outcome of each part of a write."""
-    for one in report.decisions:
-        why = f"  {safe_line(one.reason)}" if one.reason else ""
-        console.print(f"{one.outcome.value}  {safe_line(one.name or one.id or '')}{why}", soft_wrap=True)
+    for decision in report.decisions:
+        reason_text = f"  {safe_line(decision.reason)}" if decision.reason else ""
+        console.print(
+            f"{decision.outcome.value}  {safe_line(decision.name or decision.id or '')}{reason_text}", soft_wrap=True
+        )
     show_future_claims(console, report.future_claims)
 
 
@@ -158,8 +166,8 @@ def show_controlled(console: "Console", report: MemoryControlReport, /) -> None:
     for one in report.decisions:
         if one.reason is not None:
             console.print(f"{safe_line(one.id)}: {safe_text(one.reason)}", soft_wrap=True)
-        for other in one.remaining:
-            console.print(f"another version remains, for another period: {safe_line(other)}", soft_wrap=True)
+        for remaining_copy in one.remaining:
+            console.print(f"another version remains, for another period: {safe_line(remaining_copy)}", soft_wrap=True)
     for layer in report.layers:
         line = f"{layer.place.value}: {layer.state.value.replace('_', ' ')}"
         console.print(f"{line} ({layer.reason})" if layer.reason else line, soft_wrap=True)
@@ -228,22 +236,23 @@ def _show_plain(console: "Console", hits: Sequence[RecallHit]) -> None:
 
 
 def _show_explained(console: "Console", report: MemoryRecallReport) -> None:
-    best: dict[str, float] = {}
+    best_signals: dict[str, float] = {}
     for hit in report.hits:
         for name, value in hit.signals.items():
-            best[name] = max(best.get(name, 0.0), abs(value))
-    for place, hit in enumerate(report.hits, 1):
+            best_signals[name] = max(best_signals.get(name, 0.0), abs(value))
+    for rank, hit in enumerate(report.hits, 1):
         _show_nearby(console, hit.before)
         show_hits(console, (hit,))
         rows = [
-            (name, share_bar(abs(value) / (best[name] or 1.0)), f"{value:.3f}") for name, value in hit.signals.items()
+            (name, share_bar(abs(value) / (best_signals[name] or 1.0)), f"{value:.3f}")
+            for name, value in hit.signals.items()
         ]
-        show_table(console, (f"{place}.", "relative to the best", "value"), rows, numbers=("value",))
+        show_table(console, (f"{rank}.", "relative to the best", "value"), rows, numbers=("value",))
         if hit.newer is not None:
             console.print(f"    newer: {safe_text(hit.newer)}", soft_wrap=True)
         _show_nearby(console, hit.after)
-    cut = f"; cut off at {report.cut:.3f}" if report.cut is not None else ""
-    console.print(f"{report.considered} memories passed the filters, as of sequence {report.sequence}{cut}")
+    cut_text = f"; cut off at {report.cut:.3f}" if report.cut is not None else ""
+    console.print(f"{report.considered} memories passed the filters, as of sequence {report.sequence}{cut_text}")
 
 
 def _show_nearby(console: "Console", turns: Sequence[NearbyTurn]) -> None:
@@ -255,7 +264,12 @@ def _show_nearby(console: "Console", turns: Sequence[NearbyTurn]) -> None:
 
 def _show_missing(console: "Console", absences: Sequence[WhyNot]) -> None:
     rows = (
-        (each.id, each.place, f"{each.score:.3f}" if each.score is not None else "", _ABSENCES[each.absence])
-        for each in absences
+        (
+            absence.id,
+            absence.place,
+            f"{absence.score:.3f}" if absence.score is not None else "",
+            _ABSENCES[absence.absence],
+        )
+        for absence in absences
     )
     show_table(console, ("id", "place", "score", "why"), rows, numbers=("place", "score"))

@@ -16,7 +16,7 @@ def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> No
     """Show the contents of a space, and the findings of a check."""
     is_damaged = report.store_check is not None and not report.store_check.ok
     is_empty = not (report.losses or report.sequence or is_damaged)
-    nothing = "nothing stored yet" if is_empty else "nothing can be read"
+    empty_text = "nothing stored yet" if is_empty else "nothing can be read"
     if report.acknowledged:
         for loss in report.losses:
             console.print(f"acknowledged, not reported any more: {safe_line(loss_text(loss))}", soft_wrap=True)
@@ -25,7 +25,7 @@ def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> No
     show_pairs(
         console,
         {
-            "space": report.space if report.exists else f"{report.space} ({nothing})",
+            "space": report.space if report.exists else f"{report.space} ({empty_text})",
             "engine": report.engine,
             "store": promises_text(report.store),
             "journal": str(report.sequence),
@@ -68,28 +68,34 @@ def show_losses(console: "Console", losses: Sequence[SpaceLoss], /) -> None:
         console.print("`elytron inspect --space NAME --acknowledge` ends the report of one", soft_wrap=True)
 
 
-def show_check(console: "Console", checked: StoreCheck, /) -> None:
+def show_check(console: "Console", store_check: StoreCheck, /) -> None:
     """Show the findings of reading the whole store, and what a repair did about them."""
-    entries = count_text(checked.entries, "entry", "entries")
-    counts = f"{count_text(checked.documents, 'document')}, {entries}, {count_text(checked.blobs, 'blob')} read"
-    is_damaged = bool(checked.problems) and not checked.repaired
-    state = "DAMAGED" if is_damaged else "repaired" if checked.problems else "LOSSY" if checked.losses else "sound"
+    entries = count_text(store_check.entries, "entry", "entries")
+    counts = f"{count_text(store_check.documents, 'document')}, {entries}, {count_text(store_check.blobs, 'blob')} read"
+    is_damaged = bool(store_check.problems) and not store_check.repaired
+    state = (
+        "DAMAGED" if is_damaged else "repaired" if store_check.problems else "LOSSY" if store_check.losses else "sound"
+    )
     console.print(f"store: {state}; {counts}")
-    if checked.losses:
-        console.print(f"  unacknowledged losses: {checked.losses}")
-    for problem in checked.problems:
-        aside = " (moved aside)" if problem.quarantined else ""
-        console.print(f"  {problem.damage}: {safe_line(problem.what)}{aside}", soft_wrap=True)
+    if store_check.losses:
+        console.print(f"  unacknowledged losses: {store_check.losses}")
+    for problem in store_check.problems:
+        moved_note = " (moved aside)" if problem.quarantined else ""
+        console.print(f"  {problem.damage}: {safe_line(problem.what)}{moved_note}", soft_wrap=True)
 
 
 def _vectors_text(report: MemoryInspectionReport) -> str:
     """Return how many units have vectors of which model, and how many lack one; empty if not applicable."""
     if not report.embedded_units and not report.unembedded_units:
         return ""
-    lacking = f"{report.unembedded_units} without vectors" if report.unembedded_units else ""
-    stale = f"{lacking} ({report.stale_units} of them have vectors of another model)" if report.stale_units else lacking
+    lacking_text = f"{report.unembedded_units} without vectors" if report.unembedded_units else ""
+    stale_text = (
+        f"{lacking_text} ({report.stale_units} of them have vectors of another model)"
+        if report.stale_units
+        else lacking_text
+    )
     counts = (f"{count} by {safe_line(model)}" for model, count in report.embedded_units.items())
-    return ", ".join(filter(None, (*counts, stale)))
+    return ", ".join(filter(None, (*counts, stale_text)))
 
 
 _ERASURES = {
@@ -110,11 +116,11 @@ def promises_text(store: StoreCapabilities, /) -> str:
 def account_text(account: JournalAccount, /) -> str:
     """Return the result of comparing documents with their journal in words."""
     summary = f"{account.told} documents match their last journal entries"
-    compaction = f"; {account.compacted} emptied entries were compacted" if account.compacted else ""
+    compaction_text = f"; {account.compacted} emptied entries were compacted" if account.compacted else ""
     if account.ok:
-        return summary + compaction
+        return summary + compaction_text
     made_up = f", {account.unproven} runs of entries REMOVED" if account.unproven else ""
     return (
         f"{account.told - account.altered} of {summary}, {account.altered} DO NOT, {account.missing} "
-        f"missing{made_up}{compaction}"
+        f"missing{made_up}{compaction_text}"
     )

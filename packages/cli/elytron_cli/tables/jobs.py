@@ -23,8 +23,8 @@ def show_maintenance(console: "Console", report: MemoryMaintenanceReport, /) -> 
         for one in report.passes
     )
     show_table(console, ("part", "outcome", "why", "counts"), rows)
-    more = "; more are waiting: run it again" if report.has_more else ""
-    console.print(f"{report.turns} turns processed{more}")
+    more_note = "; more are waiting: run it again" if report.has_more else ""
+    console.print(f"{report.turns} turns processed{more_note}")
     if report.job is not None:
         console.print(f"the rest is deferred to job {report.job}: elytron jobs run")
     _show_cost(console, report.spent)
@@ -32,9 +32,9 @@ def show_maintenance(console: "Console", report: MemoryMaintenanceReport, /) -> 
 
 def waiting_text(backlog: MaintenanceBacklog, /) -> str:
     """Return the backlog, and the maximum model usage for it."""
-    waits = f"{backlog.turns} turns are waiting in {len(backlog.conversations)} conversations"
-    cost = f"; this takes up to {backlog.calls} model calls with about {backlog.tokens:,} input tokens"
-    return f"{waits}{cost}" if backlog.calls else waits
+    waiting_clause = f"{backlog.turns} turns are waiting in {len(backlog.conversations)} conversations"
+    cost_clause = f"; this takes up to {backlog.calls} model calls with about {backlog.tokens:,} input tokens"
+    return f"{waiting_clause}{cost_clause}" if backlog.calls else waiting_clause
 
 
 def worked_off(console: "Console", report: BacklogReport, /) -> None:

@@ -61,7 +61,7 @@ def fact_details(console: "Console", report: FactDetailReport, /) -> None:
     """Show one fact in full."""
     fact = report.fact
     hint = "" if fact.hint is FreshnessHint.NONE else f": {fact.hint.value} it first"
-    chat = f" {fact.channel}/{fact.chat}" if fact.chat is not None else ""
+    chat_text = f" {fact.channel}/{fact.chat}" if fact.chat is not None else ""
     show_pairs(
         console,
         (
@@ -74,7 +74,7 @@ def fact_details(console: "Console", report: FactDetailReport, /) -> None:
             ("confidence", f"{fact.confidence.value}, {fact.authority.value}, {fact.trust.value}"),
             ("evidence", f"{fact.evidence_count}: {', '.join(fact.evidence)}"),
             ("privacy", fact.privacy.value),
-            ("scope", f"{fact.reach.value}{chat}"),
+            ("scope", f"{fact.reach.value}{chat_text}"),
             ("freshness", f"{fact.freshness.value}{hint}"),
             ("observed", minute_text(fact.observed_at)),
             ("recorded", minute_text(fact.recorded_at)),
@@ -90,13 +90,13 @@ def fact_details(console: "Console", report: FactDetailReport, /) -> None:
 
 def show_changed_fact(console: "Console", report: FactChangeReport, /) -> None:
     """Show the outcome of a fact."""
-    new = f"  now {safe_line(report.new_id)}" if report.new_id is not None else ""
-    would = "would be " if report.dry_run else ""
-    console.print(f"{would}{report.outcome.value}  {safe_line(report.id)}{new}", soft_wrap=True)
+    new_id_text = f"  now {safe_line(report.new_id)}" if report.new_id is not None else ""
+    would_prefix = "would be " if report.dry_run else ""
+    console.print(f"{would_prefix}{report.outcome.value}  {safe_line(report.id)}{new_id_text}", soft_wrap=True)
     if report.reason is not None:
         console.print(safe_text(report.reason), soft_wrap=True)
-    for other in report.remaining:
-        console.print(f"another version remains, for another period: {safe_line(other)}", soft_wrap=True)
+    for remaining_copy in report.remaining:
+        console.print(f"another version remains, for another period: {safe_line(remaining_copy)}", soft_wrap=True)
 
 
 def show_forgotten(console: "Console", report: FactForgetReport, /) -> None:
@@ -152,8 +152,8 @@ def _show_facts(console: "Console", facts: tuple[FactEntry, ...]) -> None:
 
 
 def _fact_row(fact: FactEntry) -> tuple[str, ...]:
-    worth = f"{fact.confidence} x{fact.evidence_count}"
-    return fact.kind, fact.state, worth, fact.privacy, fact.hint, f"{fact.topic}: {fact.content}"
+    worth_text = f"{fact.confidence} x{fact.evidence_count}"
+    return fact.kind, fact.state, worth_text, fact.privacy, fact.hint, f"{fact.topic}: {fact.content}"
 
 
 def _show_rules(console: "Console", learning: LearningRules) -> None:
@@ -173,11 +173,13 @@ def show_stored_record(console: "Console", report: RecordPutReport, /) -> None:
 def record_details(console: "Console", report: RecordGetReport, /) -> None:
     """Show one record."""
     record = report.record
-    until = f"  until {minute_text(record.expires_at)}" if record.expires_at is not None else ""
+    expiry_text = f"  until {minute_text(record.expires_at)}" if record.expires_at is not None else ""
     console.print(_json_text(record.value), soft_wrap=True)
     if record.text:
         console.print(safe_line(record.text), soft_wrap=True)
-    console.print(f"version {record.version}  {minute_text(record.updated_at)}{until}  {record.id}", soft_wrap=True)
+    console.print(
+        f"version {record.version}  {minute_text(record.updated_at)}{expiry_text}  {record.id}", soft_wrap=True
+    )
 
 
 def show_deleted_record(console: "Console", report: RecordDeleteReport, /) -> None:
@@ -256,11 +258,13 @@ def skill_details(console: "Console", report: RuntimeSkillDetailReport, /) -> No
         rows = ((node.revision, node.name, node.status, minute_text(node.at)) for node in report.lineage)
         show_table(console, ("revision", "name", "status", "date"), rows, numbers=("revision",))
     for diff in report.strategy_diffs:
-        why = f": {safe_line(diff.reason)}" if diff.reason else ""
-        console.print(f"{minute_text(diff.at)} revision {diff.revision}, {diff.change.value}{why}", soft_wrap=True)
-        for sign, text in (("-", diff.before), ("+", diff.after)):
+        reason_text = f": {safe_line(diff.reason)}" if diff.reason else ""
+        console.print(
+            f"{minute_text(diff.at)} revision {diff.revision}, {diff.change.value}{reason_text}", soft_wrap=True
+        )
+        for line_sign, text in (("-", diff.before), ("+", diff.after)):
             for part in text.splitlines():
-                console.print(f"  {sign} {safe_text(part)}", soft_wrap=True)
+                console.print(f"  {line_sign} {safe_text(part)}", soft_wrap=True)
 
 
 def show_mutated_skill(console: "Console", report: RuntimeSkillMutationReport, /) -> None:
@@ -286,10 +290,10 @@ def show_reused_skills(console: "Console", report: RuntimeSkillReuseReport, /) -
 
 def show_governance(console: "Console", report: RuntimeSkillGovernReport, /) -> None:
     """Show what governance did, or would do."""
-    for what in ("active", "stale", "low_value", "retired", "merged", "pruned"):
-        names: tuple[str, ...] = getattr(report, what)
+    for outcome_name in ("active", "stale", "low_value", "retired", "merged", "pruned"):
+        names: tuple[str, ...] = getattr(report, outcome_name)
         for name in names:
-            console.print(f"{what:<9}  {safe_line(name)}", soft_wrap=True)
+            console.print(f"{outcome_name:<9}  {safe_line(name)}", soft_wrap=True)
     console.print(f"{report.looked_at} skills checked" + ("" if report.changed else "; nothing was changed"))
 
 
@@ -297,15 +301,15 @@ def show_directories(console: "Console", report: AgentSkillDirectoryReport, /) -
     """Show the agent skills, and what was skipped."""
     rows = ((skill.name, skill.description, skill.place, sum(skill.resources.values())) for skill in report.skills)
     show_table(console, ("name", "description", "place", "files"), rows, numbers=("files",))
-    for skipped in report.skipped:
-        console.print(f"skipped  {safe_line(skipped.place)}: {skipped.reason.value}", soft_wrap=True)
+    for skipped_file in report.skipped:
+        console.print(f"skipped  {safe_line(skipped_file.place)}: {skipped_file.reason.value}", soft_wrap=True)
     console.print(f"{len(report.skills)} skills in {report.directories} directories")
 
 
 def _skill_state(skill: RuntimeSkillSummary) -> str:
     marks = ("" if skill.enabled else "disabled", "forgotten" if skill.forgotten else "")
-    pending = "revision pending" if skill.revision_pending else ""
-    return ", ".join(part for part in (skill.state.value, *marks, pending) if part)
+    pending_text = "revision pending" if skill.revision_pending else ""
+    return ", ".join(part for part in (skill.state.value, *marks, pending_text) if part)
 
 
 def _skill_use(skill: RuntimeSkillSummary) -> str:
@@ -321,16 +325,21 @@ def candidates_listed(console: "Console", report: CandidateListReport, /) -> Non
     show_more(console, report.next_cursor)
 
 
-def _candidate_row(one: Candidate, /) -> tuple[str, ...]:
-    why = f" ({one.reason})" if one.reason else ""
-    return one.state, one.draft.proposal.target, one.draft.authority, f"{_candidate_text(one)}{why}"
+def _candidate_row(candidate: Candidate, /) -> tuple[str, ...]:
+    reason_text = f" ({candidate.reason})" if candidate.reason else ""
+    return (
+        candidate.state,
+        candidate.draft.proposal.target,
+        candidate.draft.authority,
+        f"{_candidate_text(candidate)}{reason_text}",
+    )
 
 
 def candidate_resolved(console: "Console", report: CandidateResolveReport, /) -> None:
     """Show the outcome of a candidate."""
-    became = f"  became {safe_line(report.became)}" if report.became is not None else ""
-    why = f"  {safe_line(report.reason)}" if report.reason else ""
-    console.print(f"{report.state.value}  {safe_line(report.id)}{became}{why}", soft_wrap=True)
+    became_text = f"  became {safe_line(report.became)}" if report.became is not None else ""
+    reason_text = f"  {safe_line(report.reason)}" if report.reason else ""
+    console.print(f"{report.state.value}  {safe_line(report.id)}{became_text}{reason_text}", soft_wrap=True)
 
 
 def facts_merged(console: "Console", report: MemoryMergeReport, /) -> None:
@@ -385,15 +394,20 @@ def snapshot_written(console: "Console", report: ContinuityExportReport, name: s
 
 def snapshot_taken(console: "Console", report: ContinuityImportReport, /) -> None:
     """Show the outcome of each layer of a snapshot."""
-    for one in report.layers:
-        why = f"  {safe_line(one.reason)}" if one.reason else ""
-        line = f"{one.layer.value:<9}  {one.outcome.value}: {one.taken} imported, {one.left} not imported{why}"
+    for layer in report.layers:
+        reason_text = f"  {safe_line(layer.reason)}" if layer.reason else ""
+        line = (
+            f"{layer.layer.value:<9}  {layer.outcome.value}: "
+            f"{layer.taken} imported, {layer.left} not imported{reason_text}"
+        )
         console.print(line, soft_wrap=True)
 
 
 def garden_shown(console: "Console", report: GardenReport, /) -> None:
     """Show the private documents that may be seen, and how many may not."""
-    rows = ((one.name, one.role, one.text, minute_text(one.updated_at)) for one in report.documents)
+    rows = (
+        (document.name, document.role, document.text, minute_text(document.updated_at)) for document in report.documents
+    )
     show_table(console, ("name", "role", "text", "updated"), rows)
     console.print(f"{len(report.documents)} shown, {report.withheld} withheld")
 

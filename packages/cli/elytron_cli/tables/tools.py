@@ -32,8 +32,8 @@ def show_registries(console: "Console", report: AgentToolRegistryListReport, /) 
     show_table(console, ("registry", "namespace", "scope", "tools", "fingerprint"), rows, numbers=("tools",))
     summary = report.report
     counts = f"{summary.registries} registries, {summary.tools} tools ({summary.disabled_tools} disabled)"
-    learned = f"{summary.governed_experiences} governed experiences ({summary.stale_experiences} stale)"
-    console.print(f"{counts}; {learned}, {summary.candidate_experiences} candidates", soft_wrap=True)
+    learned_text = f"{summary.governed_experiences} governed experiences ({summary.stale_experiences} stale)"
+    console.print(f"{counts}; {learned_text}, {summary.candidate_experiences} candidates", soft_wrap=True)
 
 
 def show_registry(console: "Console", report: AgentToolRegistryGetReport, /) -> None:
@@ -82,7 +82,7 @@ def show_hints(console: "Console", report: MemoryRecallReport, /) -> None:
         for hint in report.agent_tool_hints
     )
     show_table(console, ("tool", "registry", "confidence", "successes", "reason"), rows, numbers=("successes",))
-    for rejected in report.tool_experience_status.rejected:
-        what = "/".join(part for part in (rejected.registry_id, rejected.tool_id) if part)
-        console.print(f"omitted  {safe_line(what)}: {rejected.reason.value}", soft_wrap=True)
+    for rejected_tool in report.tool_experience_status.rejected:
+        tool_name = "/".join(part for part in (rejected_tool.registry_id, rejected_tool.tool_id) if part)
+        console.print(f"omitted  {safe_line(tool_name)}: {rejected_tool.reason.value}", soft_wrap=True)
     console.print(report.tool_experience_status.reason.value)

@@ -65,21 +65,21 @@ def show_view(console: "Console", report: MemoryTranscriptReplayReport, /) -> No
 
 def show_lifecycle(console: "Console", report: MemoryTranscriptLifecycleReport, /) -> None:
     """Show what a lifecycle request affected."""
-    rests = ", ".join(f"{ref.plane.value} {ref.store_key}" for ref in report.derived_memory_refs)
+    derived_refs = ", ".join(f"{ref.plane.value} {ref.store_key}" for ref in report.derived_memory_refs)
     rows = [
         ("transition", report.transition.value),
         ("turns", str(report.affected_turns)),
         ("messages", str(len(report.affected_message_ids))),
         ("changed", "yes" if report.changed else "no"),
-        ("dependants", rests),
+        ("dependants", derived_refs),
     ]
     show_pairs(console, rows)
 
 
 def show_links(console: "Console", report: MemoryTranscriptRepairReport, /) -> None:
     """Show the result of a link check."""
-    beside = f"{report.checked_derived_refs} links, {report.checked_attributes} attributes"
-    counts = f"{report.checked_turns} turns, {beside}"
+    checked_counts = f"{report.checked_derived_refs} links, {report.checked_attributes} attributes"
+    counts = f"{report.checked_turns} turns, {checked_counts}"
     show_pairs(console, [("checked", counts), ("closed", "yes" if report.fail_closed else "no")])
     for issue in report.issues:
         console.print(f"  {issue.kind.value}: {issue.collection} {issue.key}", soft_wrap=True)

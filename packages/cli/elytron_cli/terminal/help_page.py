@@ -150,10 +150,10 @@ def command_page() -> str:
 
 def table_rows(name: str, help_text: str, indent: int, /) -> list[str]:
     """Return the lines of a table's row; a name that is too long for its column has a line of its own."""
-    first, *rest = wrap_text(help_text, indent)
+    first_line, *remaining_lines = wrap_text(help_text, indent)
     if len(name) + 3 > indent:
-        return [f"  {name}", first, *rest]
-    return [f"  {name}".ljust(indent) + first.lstrip(), *rest]
+        return [f"  {name}", first_line, *remaining_lines]
+    return [f"  {name}".ljust(indent) + first_line.lstrip(), *remaining_lines]
 
 
 def wrap_text(text: str, indent: int, /) -> list[str]:
@@ -195,9 +195,9 @@ def page_of(context: "click.Context", /) -> str:
     lines = [" ".join(["Usage:", context.command_path, *command.collect_usage_pieces(context)]), ""]
     for paragraph in (command.help or "").partition("\f")[0].strip().split("\n\n"):
         lines += [*wrap_text(" ".join(paragraph.split()), 2), ""]
-    own = [record for one in command.get_params(context) if (record := option_record(one, context)) is not None]
-    parts = {"Commands": list(_listed_subcommands(command, context)), "Options": own}
-    for title, entries in parts.items():
+    option_rows = [record for one in command.get_params(context) if (record := option_record(one, context)) is not None]
+    sections = {"Commands": list(_listed_subcommands(command, context)), "Options": option_rows}
+    for title, entries in sections.items():
         if entries:
             lines += [
                 f"{title}:",
@@ -231,5 +231,5 @@ def _listed_subcommands(command: "click.Command", context: "click.Context") -> I
 
 def _parted_pages(text: str) -> Iterator[Page]:
     for page in text.split(PARTING):
-        words, _, body = page.partition("\n")
-        yield words, body.rstrip("\n")
+        command_words, _, body = page.partition("\n")
+        yield command_words, body.rstrip("\n")

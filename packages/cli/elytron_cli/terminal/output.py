@@ -28,9 +28,9 @@ class QuestionDeclined(Exception):
 class OperationRefused(Exception):
     """An operation was rejected."""
 
-    def __init__(self, rejected: "RejectedAnswer", /) -> None:
-        super().__init__(rejected.reason)
-        self.rejected = rejected
+    def __init__(self, rejection: "RejectedAnswer", /) -> None:
+        super().__init__(rejection.reason)
+        self.rejected = rejection
 
 
 ValueT = TypeVar("ValueT", bound="Value")
@@ -111,15 +111,15 @@ class CommandOutput:
         as_json = self.as_json if self.as_json is not None else not sys.stderr.isatty()
         print(json.dumps({"hint": text}, ensure_ascii=False) if as_json else _for_terminal(text), file=sys.stderr)
 
-    def error(self, rejected: "RejectedAnswer", /) -> None:
+    def error(self, rejection: "RejectedAnswer", /) -> None:
         """Print an error on stderr."""
         as_json = self.as_json if self.as_json is not None else not sys.stderr.isatty()
         if as_json:
-            fields = rejected.model_dump(mode="json", include={"error_key", "reason", "retryable", "details"})
+            fields = rejection.model_dump(mode="json", include={"error_key", "reason", "retryable", "details"})
             fields["key"] = fields.pop("error_key")
             text = json.dumps({"error": dict(sorted(fields.items()))})
         else:
-            text = _for_terminal(f"elytron: {rejected.reason}")
+            text = _for_terminal(f"elytron: {rejection.reason}")
         print(text, file=sys.stderr)
 
 
@@ -150,10 +150,10 @@ class ProgressBar:
     """
 
     def __init__(
-        self, what: str, /, *, unit: Unit, is_visible: bool, first: str | None = None, unasked: bool = False
+        self, activity: str, /, *, unit: Unit, is_visible: bool, first: str | None = None, unasked: bool = False
     ) -> None:
-        self._what = what
-        self._first = first or what
+        self._what = activity
+        self._first = first or activity
         self._unit: Unit = unit
         self._is_visible = is_visible and sys.stderr.isatty()
         self._unasked = unasked
@@ -178,8 +178,14 @@ class ProgressBar:
             TransferSpeedColumn,
         )
 
-        pace = TransferSpeedColumn() if self._unit == "bytes" else MofNCompleteColumn()
-        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), pace, TimeRemainingColumn()
+        pace_column = TransferSpeedColumn() if self._unit == "bytes" else MofNCompleteColumn()
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            pace_column,
+            TimeRemainingColumn(),
+        )
         self._progress = self._stack.enter_context(
             Progress(*columns, console=plain_console(stderr=True), transient=True)
         )

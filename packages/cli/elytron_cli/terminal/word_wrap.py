@@ -17,11 +17,11 @@ def wrap_words(text: str, /) -> str:
     lines: list[str] = []
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip())]
-        wrapped = textwrap.wrap(
+        wrapped_lines = textwrap.wrap(
             line.lstrip(), width, initial_indent=indent, subsequent_indent=indent, break_long_words=False,
             break_on_hyphens=False, replace_whitespace=False,
         )  # fmt: skip
-        lines += wrapped if len(line) > width else [line]
+        lines += wrapped_lines if len(line) > width else [line]
     return "\n".join(lines)
 
 
@@ -50,17 +50,17 @@ class StreamWrap:
 
     def end(self) -> str:
         """Return the withheld word; the text is complete."""
-        last, self.word = self._placed(self.word), ""
+        withheld_text, self.word = self._placed(self.word), ""
         self.column = 0
-        return last
+        return withheld_text
 
     def _placed(self, piece: str) -> str:
         if piece == "\n":
             self.column = 0
             return piece
-        is_beyond = self.column > 0 and self.column + len(piece) > shutil.get_terminal_size().columns
-        if is_beyond and piece.isspace():
+        exceeds_width = self.column > 0 and self.column + len(piece) > shutil.get_terminal_size().columns
+        if exceeds_width and piece.isspace():
             self.column = 0
             return "\n"
-        self.column = len(piece) if is_beyond else self.column + len(piece)
-        return f"\n{piece}" if is_beyond else piece
+        self.column = len(piece) if exceeds_width else self.column + len(piece)
+        return f"\n{piece}" if exceeds_width else piece

@@ -155,14 +155,14 @@ async def _list_entries(call: ConsoleCall) -> Value:
     actions = frozenset(part for part in query.get("actions", "").split(",") if part)
     if not actions <= _ACTIONS:
         raise InvalidInput(field="actions", problem=f"has an unknown action: use {', '.join(sorted(_ACTIONS))}")
-    before = query_number(query, "before", 1, most=10**15) if "before" in query else None
+    before_sequence = query_number(query, "before", 1, most=10**15) if "before" in query else None
     limit = query_number(query, "limit", 50, most=JOURNAL_PAGE)
-    return await call.console.journal.page(space, before=before, limit=limit, actions=actions)
+    return await call.console.journal.page(space, before=before_sequence, limit=limit, actions=actions)
 
 
 async def _list_skills(call: ConsoleCall) -> Response:
-    scope, most = call.scope(), core_limits.PAGE_MAX
-    request = RuntimeSkillListRequest(include_disabled=True, include_retired=True, limit=most, scope=scope)
+    scope, page_limit = call.scope(), core_limits.PAGE_MAX
+    request = RuntimeSkillListRequest(include_disabled=True, include_retired=True, limit=page_limit, scope=scope)
     return render_answer(await call.perform("list_runtime_skills", request))
 
 

@@ -83,26 +83,26 @@ class _EgoReading:
     async def graph(self, name: str) -> EgoGraph | RejectedAnswer:
         """Return the surroundings of the memory `name`, or why it cannot be read."""
         scope = self._scope
-        own = await self._call.perform("get", MemoryGetRequest(id=name, include_private=True, scope=scope))
+        own_report = await self._call.perform("get", MemoryGetRequest(id=name, include_private=True, scope=scope))
         detail = await self._fact(name)
-        if isinstance(own, RejectedAnswer) and detail is None:
-            return own
+        if isinstance(own_report, RejectedAnswer) and detail is None:
+            return own_report
         history_request = MemoryHistoryRequest(id=name, include_private=True, scope=scope)
-        past = await self._report("history", history_request, MemoryHistoryReport)
+        history_report = await self._report("history", history_request, MemoryHistoryReport)
         # A preview of an erasure names what is based on a memory; nothing is hidden or erased.
         preview_request = MemoryForgetRequest(ids=(name,), dry_run=True, scope=scope)
         preview = await self._report("forget", preview_request, MemoryControlReport)
-        evidence = detail.fact.evidence if detail is not None else ()
-        derived = preview.derived if preview is not None else ()
-        events = past.items if past is not None and detail is not None else ()
+        fact_evidence = detail.fact.evidence if detail is not None else ()
+        derived_memories = preview.derived if preview is not None else ()
+        events = history_report.items if history_report is not None and detail is not None else ()
         texts = {item.id: item.text for item in events if item.text}
         ids = tuple(dict.fromkeys((*(item.id for item in events), name))) if detail is not None else ()
         return EgoGraph(
             id=name,
             versions=tuple(_ego_node(each, texts.get(each, "")) for each in self._within_bound(ids)),
-            rests=tuple([await self._node(each) for each in self._within_bound(evidence)]),
-            derived=tuple([await self._node(each) for each in self._within_bound(derived)]),
-            clipped=len(evidence) + len(ids) + len(derived) > EGO_NODES,
+            rests=tuple([await self._node(each) for each in self._within_bound(fact_evidence)]),
+            derived=tuple([await self._node(each) for each in self._within_bound(derived_memories)]),
+            clipped=len(fact_evidence) + len(ids) + len(derived_memories) > EGO_NODES,
         )
 
     def _within_bound(self, ids: Sequence[str]) -> Sequence[str]:
@@ -156,20 +156,20 @@ class CountedReceipt(Value):
 
 async def _erase_counted(call: ConsoleCall) -> Value | Response:
     """Count an erasure, or erase what was counted."""
-    erasure = await call.body(CountedErasure)
-    preview = await _erase_memories(call, erasure, dry_run=True)
-    if erasure.count is None or isinstance(preview, Response):
+    counted_erasure = await call.body(CountedErasure)
+    preview = await _erase_memories(call, counted_erasure, dry_run=True)
+    if counted_erasure.count is None or isinstance(preview, Response):
         return preview
-    if erasure.count != preview.count:
+    if counted_erasure.count != preview.count:
         raise InvalidInput(field="count", problem=f"is now {preview.count}: review the preview again")
-    return await _erase_memories(call, erasure, dry_run=False)
+    return await _erase_memories(call, counted_erasure, dry_run=False)
 
 
 async def _erase_memories(call: ConsoleCall, counted: CountedErasure, *, dry_run: bool) -> CountedReceipt | Response:
-    erasure = MemoryEraseRequest(
+    erase_request = MemoryEraseRequest(
         scope=counted.scope, ids=counted.ids, whole_space=counted.whole_space, reason=counted.reason, dry_run=dry_run
     )
-    answer = await call.perform("erase", erasure, audit_id=call.request.headers.get(AUDIT_ID))
+    answer = await call.perform("erase", erase_request, audit_id=call.request.headers.get(AUDIT_ID))
     if isinstance(answer, RejectedAnswer):
         return render_answer(answer)
     report = answer.report
@@ -227,15 +227,15 @@ async def _send_transcript(call: ConsoleCall) -> Value | Response:
         await receive_file(request, path, limit=TRANSCRIPT_BYTES)
         try:
             return await import_transcript(writes, path, dry_run=dry_run, place=name, date_order=order)
-        except WriteRefused as refused:
-            return render_answer(refused.answer)
+        except WriteRefused as refusal:
+            return render_answer(refusal.answer)
 
 
 def _file_name(request: Request) -> str:
     """Return the name of the uploaded file; a file of the same name counts as the same."""
     name = request.query_params.get("name", "")
-    is_one = name == PurePosixPath(name).name and name not in {"", ".", ".."} and "\\" not in name
-    if not is_one or not name.isprintable() or len(name.encode("utf-8", "replace")) > _NAME_BYTES:
+    is_plain_name = name == PurePosixPath(name).name and name not in {"", ".", ".."} and "\\" not in name
+    if not is_plain_name or not name.isprintable() or len(name.encode("utf-8", "replace")) > _NAME_BYTES:
         raise InvalidInput(field="name", problem=f"must be a file name of at most {_NAME_BYTES} bytes")
     return name
 

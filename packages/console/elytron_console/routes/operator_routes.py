@@ -54,10 +54,10 @@ async def _space_report(call: ConsoleCall) -> SpaceReport | None:
         space = call.space()
     except ScopeMissing:
         return None
-    journal = call.console.journal
-    page = await journal.page(space, before=None, limit=RECENT_EVENTS)
-    today = await journal.today(space, call.console.context.clock.now())
-    return SpaceReport(space=space, today=today, recent=page.items)
+    journal_reader = call.console.journal
+    page = await journal_reader.page(space, before=None, limit=RECENT_EVENTS)
+    todays_figures = await journal_reader.today(space, call.console.context.clock.now())
+    return SpaceReport(space=space, today=todays_figures, recent=page.items)
 
 
 async def _list_transports(call: ConsoleCall) -> Value:

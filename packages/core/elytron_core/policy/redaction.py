@@ -363,11 +363,14 @@ _HINTS: Final = {
 }
 """Hints of secrets, by a character that each contains: most texts that people write have few of these."""
 _OF_DIGITS: Final = tuple(rule for rule in _RULES if all(need.isdigit() for need in rule.needs))
-_ESCAPE: Final = re.compile(r"(\\+)([nrtfb]|u[0-9A-Fa-f]{4})")
-"""A control character or any other as JSON and programs write it."""
+_ESCAPE: Final = re.compile(
+    r"(\\+)((?:u001[bB]|x1[bB]|033|e)\[[0-9;]{0,16}[A-Za-z]|[nrtfb]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})"
+    r"|(\x1b)(\[[0-9;]{0,16}[A-Za-z])"
+)
+"""A character as JSON and programs write it, or an order to a terminal such as a colour, in either form."""
 _HIDING: Final = 0xF0000
 """Offset of characters that belong to no alphabet, which stand for the letters of escapes meanwhile."""
-_HIDDEN: Final = re.compile("(?<=\\\\)[\U000f0030-\U000f007a]+")
+_HIDDEN: Final = re.compile("(?<=[\\\\\x1b])[\U000f0030-\U000f007a]+")
 _DIGITS: Final = re.compile("[0-9][0-9]")
 """A text without a hint and without two adjacent digits contains no secret; most texts end here."""
 _IBAN_START = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2})[0-9]{2}(?=[ ]?[A-Z0-9]{4})")
@@ -387,19 +390,25 @@ def scrub_secrets(text: str, /) -> ScrubbedText:
     in code or JSON separate words, as what they stand for does.
     """
     counts: dict[str, int] = {}
+    if "\\" in text or "\x1b" in text:
+        text = _without_escaped(text, counts)
     clean_text = _scrub_text(_without_words(text, counts), counts)
     visible_chars = visible_text(clean_text)
     if visible_chars != clean_text and (scrubbed_text := _scrub_text(visible_chars, counts)) != visible_chars:
         clean_text = scrubbed_text
-    if "\\" in clean_text and (hidden_text := _ESCAPE.sub(_hide_escape, clean_text)) != clean_text:
-        scrubbed_text = _scrub_text(hidden_text, counts)
-        clean_text = _HIDDEN.sub(_shown_escape, scrubbed_text) if scrubbed_text != hidden_text else clean_text
     return _SCRUBBED.make(text=clean_text, counts=counts)
+
+
+def _without_escaped(text: str, counts: dict[str, int]) -> str:
+    """Return `text` without secrets next to an escape."""
+    hidden_text = _ESCAPE.sub(_hide_escape, text)
+    scrubbed_text = _scrub_text(hidden_text, counts) if hidden_text != text else hidden_text
+    return _HIDDEN.sub(_shown_escape, scrubbed_text) if scrubbed_text != hidden_text else text
 
 
 def _hide_escape(match: re.Match[str]) -> str:
     """Return an escape with its letters replaced by characters of no word."""
-    return match[1] + "".join(chr(_HIDING + ord(char)) for char in match[2])
+    return (match[1] or match[3]) + "".join(chr(_HIDING + ord(char)) for char in match[2] or match[4])
 
 
 def _shown_escape(match: re.Match[str]) -> str:

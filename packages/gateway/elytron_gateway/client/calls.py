@@ -76,9 +76,9 @@ def add_with_files(
 ) -> GatewayCall[wire.AddAnswer]:
     """Add messages with the files that their items name by `upload_id`."""
     fields = {**_place_fields(app_id, project_id), "session_id": session_id, "messages": json.dumps(list(messages))}
-    read = {name: _file_part(Path(path)) for name, path in files.items()}
+    file_parts = {name: _file_part(Path(path)) for name, path in files.items()}
     path = "/memories/add/multipart"
-    return GatewayCall("POST", path, wire.AddAnswer, fields, files=read, idempotency_key=idempotency_key)
+    return GatewayCall("POST", path, wire.AddAnswer, fields, files=file_parts, idempotency_key=idempotency_key)
 
 
 def flush_session(

@@ -74,20 +74,20 @@ class GatewayAccount:
         if not is_address(self.base_url):
             raise InvalidInput(field="base_url", problem="must begin with http:// or https://")
         if not 0 < self.timeout_s <= gateway_limits.TIMEOUT_MAX_S:
-            most = gateway_limits.TIMEOUT_MAX_S
-            raise InvalidInput(field="timeout", problem=f"must be above 0 and at most {most:.0f} seconds")
+            max_timeout_s = gateway_limits.TIMEOUT_MAX_S
+            raise InvalidInput(field="timeout", problem=f"must be above 0 and at most {max_timeout_s:.0f} seconds")
         proxy_of(self.proxy)
 
 
 def is_address(base_url: str, /) -> bool:
     """Return whether `base_url` names a server: its host, and its port if any, without a user."""
     try:
-        parts = urlsplit(base_url)
-        port = parts.port
+        url_parts = urlsplit(base_url)
+        port = url_parts.port
     except ValueError:
         return False
-    is_host = bool(parts.hostname) and parts.username is None and port != 0
-    return parts.scheme in {"http", "https"} and is_host and base_url.isprintable() and " " not in base_url
+    is_host_valid = bool(url_parts.hostname) and url_parts.username is None and port != 0
+    return url_parts.scheme in {"http", "https"} and is_host_valid and base_url.isprintable() and " " not in base_url
 
 
 class _ClientCall(Generic[P, AnswerT]):
@@ -175,8 +175,8 @@ class _BaseClient:
             fields = {name: value for name, value in body.items() if name in call.answer.model_fields}
             answer = call.answer.model_validate(fields)
         except (ValidationError, ValueError) as error:
-            is_json = isinstance(error, ValidationError | _NoObject)
-            failure = CallFailure.INVALID_SHAPE if is_json else CallFailure.INVALID_JSON
+            has_wrong_shape = isinstance(error, ValidationError | _NoObject)
+            failure = CallFailure.INVALID_SHAPE if has_wrong_shape else CallFailure.INVALID_JSON
             raise NoAnswer("Memory Gateway returned an unreadable answer", failure=failure) from None
         return answer if call.keeps_raw else _without_raw(answer)
 
@@ -196,8 +196,8 @@ class _BaseClient:
         if isinstance(error, LimitExceeded):
             message = "Memory Gateway returned an answer that is too long"
             return NoAnswer(message, failure=CallFailure.INVALID_SHAPE)
-        is_late = isinstance(error, http_library(self._settings()).TimeoutException)
-        failure = CallFailure.TIMEOUT if is_late else CallFailure.CONNECTION
+        is_timeout = isinstance(error, http_library(self._settings()).TimeoutException)
+        failure = CallFailure.TIMEOUT if is_timeout else CallFailure.CONNECTION
         return NoAnswer(f"Memory Gateway did not respond: {type(error).__name__}", failure=failure)
 
     health = _ClientCall(calls.check_health)
@@ -261,8 +261,8 @@ class SyncMemoryGatewayClient(_BaseClient):
         """Send `call` once and return its answer."""
         httpx = http_library(self._settings())
         try:
-            most = gateway_limits.UPSTREAM_ANSWER_BYTES
-            return self._answer(call, blocking_request_within(self._http, limit=most, **self._request(call)))
+            max_bytes = gateway_limits.UPSTREAM_ANSWER_BYTES
+            return self._answer(call, blocking_request_within(self._http, limit=max_bytes, **self._request(call)))
         except (httpx.HTTPError, httpx.InvalidURL, LimitExceeded) as error:
             raise self._failed(error) from None
 
@@ -297,10 +297,10 @@ def _within_bounds(call: GatewayCall[Any], body: dict[str, Any]) -> dict[str, An
     if "top_k" not in call.fields or not isinstance(results, list):
         return body
     bounds = AnswerBounds(call.fields["top_k"], limits.MESSAGE_CHARS, gateway_limits.SEARCH_CHARS)
-    bounded = bound_items(cast("list[Any]", results), bounds, size=_result_size, clip=_clip_result)
-    if bounded.dropped:
-        logger.warning("the gateway returned more results than requested: %d dropped", bounded.dropped)
-    return {**body, "results": list(bounded.items)}
+    bounded_results = bound_items(cast("list[Any]", results), bounds, size=_result_size, clip=_clip_result)
+    if bounded_results.dropped:
+        logger.warning("the gateway returned more results than requested: %d dropped", bounded_results.dropped)
+    return {**body, "results": list(bounded_results.items)}
 
 
 def _result_size(result: Any) -> int:
@@ -310,12 +310,12 @@ def _result_size(result: Any) -> int:
 
 def _clip_result(result: Any, chars: int) -> Any:
     """Return a result whose texts are clipped to `chars` in total, the longest field first."""
-    clipped, remaining_chars = dict(cast("dict[str, Any]", result)), chars
-    texts = sorted((len(value), name) for name, value in clipped.items() if isinstance(value, str))
+    clipped_result, remaining_chars = dict(cast("dict[str, Any]", result)), chars
+    texts = sorted((len(value), name) for name, value in clipped_result.items() if isinstance(value, str))
     for _, name in texts:
-        clipped[name] = clipped[name][:remaining_chars]
-        remaining_chars -= len(clipped[name])
-    return clipped
+        clipped_result[name] = clipped_result[name][:remaining_chars]
+        remaining_chars -= len(clipped_result[name])
+    return clipped_result
 
 
 def _without_raw(answer: AnswerT) -> AnswerT:

@@ -60,7 +60,7 @@ class FileExtraction:
 async def read_chunks(data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
     """Return the text of a file in chunks, as `FileExtraction` does, without queueing."""
     _require_extra(media_type)
-    bounds = (
+    bound_arguments = (
         RESOURCE_CHUNK_CHARS,
         RESOURCE_CHUNKS,
         RESOURCE_TEXT_CHARS,
@@ -75,7 +75,7 @@ async def read_chunks(data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
         *sys.path,
         "--",
         media_type,
-        *map(str, bounds),
+        *map(str, bound_arguments),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -83,7 +83,7 @@ async def read_chunks(data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
     )
     try:
         async with asyncio.timeout(EXTRACTION_WAIT_S):
-            out, _ = await child.communicate(data)
+            output_bytes, _ = await child.communicate(data)
     except TimeoutError:
         raise UnreadableUpload("took longer to read than the server allows") from None
     finally:
@@ -101,7 +101,7 @@ async def read_chunks(data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
             raise UnreadableUpload("could not be read: it is damaged, locked, or of another type")
         case _:
             raise UnreadableUpload("took more time or memory to read than the server allows")
-    chunks = tuple(FileChunk(**json.loads(line)) for line in out.splitlines())
+    chunks = tuple(FileChunk(**json.loads(line)) for line in output_bytes.splitlines())
     if not chunks:
         raise UnreadableUpload("contains no text")
     return chunks

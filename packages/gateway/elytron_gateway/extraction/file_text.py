@@ -63,16 +63,16 @@ def text_of(data: bytes, /, *, is_whole: bool = True) -> str | None:
 
     A part of a file may end within a character.
     """
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
+    for byte_mark, encoding in _MARKS:
+        if data.startswith(byte_mark):
             return _decode_text(data, encoding, is_whole=is_whole)
     # UTF-8 first: text of another encoding is hardly ever valid in it.
     text = _decode_text(data, "utf-8", is_whole=is_whole)
     if text is not None:
         return text
-    declaration = _META_CHARSET.search(data[:_SAID_WITHIN])
-    if declaration is not None:
-        encoding = CHARSETS.get(declaration[1].decode().lower())
+    charset_match = _META_CHARSET.search(data[:_SAID_WITHIN])
+    if charset_match is not None:
+        encoding = CHARSETS.get(charset_match[1].decode().lower())
         return _decode_text(data, encoding, is_whole=is_whole) if encoding is not None else None
     # Before Western, since a few Chinese characters may look like Western letters.
     if _is_chinese(data[:_SAMPLE_BYTES]):
@@ -95,11 +95,15 @@ def _is_chinese(data: bytes) -> bool:
     Other encodings of the same bytes fail: those of Western letters have single high bytes, Cyrillic ones the rarer
     characters' bytes, Korean ones none of the later half of the common ones.
     """
-    wide = [char.encode("gb18030") for char in data.decode("gb18030", errors="ignore") if not char.isascii()]
-    common = [code for code in wide if len(code) == 2 and 0xB0 <= code[0] <= 0xD7 and code[1] >= 0xA1]
-    marks = sum(len(code) == 2 and 0xA1 <= code[0] <= 0xA3 and code[1] >= 0xA1 for code in wide)
-    late = sum(code[0] >= 0xC9 for code in common)
-    return bool(common) and len(common) + marks >= _COMMON * len(wide) and late >= _LATE * len(common)
+    wide_codes = [char.encode("gb18030") for char in data.decode("gb18030", errors="ignore") if not char.isascii()]
+    common_codes = [code for code in wide_codes if len(code) == 2 and 0xB0 <= code[0] <= 0xD7 and code[1] >= 0xA1]
+    marks = sum(len(code) == 2 and 0xA1 <= code[0] <= 0xA3 and code[1] >= 0xA1 for code in wide_codes)
+    late_count = sum(code[0] >= 0xC9 for code in common_codes)
+    return (
+        bool(common_codes)
+        and len(common_codes) + marks >= _COMMON * len(wide_codes)
+        and late_count >= _LATE * len(common_codes)
+    )
 
 
 def _is_western(data: bytes) -> bool:
@@ -107,9 +111,9 @@ def _is_western(data: bytes) -> bool:
 
     In other encodings of one byte a character they are many (Cyrillic, Greek), or signs within words (Polish).
     """
-    high = sum(byte > _ASCII_LAST for byte in data)
+    high_count = sum(byte > _ASCII_LAST for byte in data)
     text = data.decode("cp1252", errors="replace")
-    if not 0 < high <= _WESTERN_SHARE * len(data) or _CONTROLS.search(text):
+    if not 0 < high_count <= _WESTERN_SHARE * len(data) or _CONTROLS.search(text):
         return False
     return _WITHIN_WORD.search(text) is None
 
@@ -193,11 +197,11 @@ def media_type(data: bytes, /, *, name: str = "", declared: str = "", allowed: f
 
 def _kind_of_text(text: str, name: str, declared: str) -> str:
     """Return the kind of text, empty if it is an image or a sound."""
-    ending = _TEXTS.get(PurePosixPath(name.lower()).suffix)
+    text_kind = _TEXTS.get(PurePosixPath(name.lower()).suffix)
     declared_type = declared.partition(";")[0].strip().lower()
     if declared_type.partition("/")[0] in _TEXTLESS or _SVG.match(text[:_HEAD].encode()):
         return ""
-    return ending or (declared_type if declared_type in _TEXTS.values() else "text/plain")
+    return text_kind or (declared_type if declared_type in _TEXTS.values() else "text/plain")
 
 
 def _file_signature(data: bytes) -> str:
@@ -210,7 +214,7 @@ def _file_signature(data: bytes) -> str:
         return _RIFF.get(data[8:12], "")
     if data[4:8] == b"ftyp":
         return "audio/mp4" if data[8:12] in _BOXES else ""
-    return next((kind for begins, kind in _MEDIA_SIGNATURES.items() if data.startswith(begins)), "")
+    return next((kind for magic_bytes, kind in _MEDIA_SIGNATURES.items() if data.startswith(magic_bytes)), "")
 
 
 HEADING_CHARS = 200
@@ -230,17 +234,19 @@ def print_chunks(data: bytes, media_type: str, /, *, chunk_chars: int, max_chunk
     """Print the chunks of a file; return 0, 3 where it cannot be read, 4 where it holds too much text."""
     try:
         remaining_chunks = max_chunks
-        spent = 0
+        spent_chars = 0
         for page, text in _file_texts(data, media_type):
-            spent += len(text)
-            if spent > max_chars:
+            spent_chars += len(text)
+            if spent_chars > max_chars:
                 return 4
             for chunk, heading in _text_chunks(text, chunk_chars):
                 remaining_chunks -= 1
                 if remaining_chunks < 0:
                     return 4
-                line = {"text": chunk, "page": page, "heading": heading}
-                sys.stdout.write(json.dumps({name: value for name, value in line.items() if value is not None}) + "\n")
+                chunk_line = {"text": chunk, "page": page, "heading": heading}
+                sys.stdout.write(
+                    json.dumps({name: value for name, value in chunk_line.items() if value is not None}) + "\n"
+                )
     except Exception:  # noqa: BLE001 - parsers of strangers' files raise anything; all of it means one thing
         return 3
     sys.stdout.flush()
@@ -294,8 +300,8 @@ def _as_markdown(data: bytes, media_type: str) -> str:
     config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False)
     text = kreuzberg.extract_bytes_sync(data, media_type, config).content
     if text.startswith("---\n"):
-        _, _, rest = text[4:].partition("\n## ")
-        title, _, body = rest.partition("\n")
+        _, _, text_rest = text[4:].partition("\n## ")
+        title, _, body = text_rest.partition("\n")
         text = f"# {title.removeprefix('title: ')}\n{body}" if title.startswith("title: ") else text
     return text
 
@@ -320,14 +326,14 @@ def _text_chunks(text: str, size: int) -> Iterator[tuple[str, str | None]]:
         for start, line in _text_lines(text)
         if line.startswith("#") and line.lstrip("#").startswith(" ")
     ]
-    place = -1
-    split = _chunk_splitter(size)
-    for begin, part in _text_parts(text, SPLIT_CHARS):
-        for start, chunk in split(part):
-            while place + 1 < len(headings) and headings[place + 1][0] <= begin + start:
-                place += 1
+    heading_index = -1
+    split_text = _chunk_splitter(size)
+    for part_start, part in _text_parts(text, SPLIT_CHARS):
+        for start, chunk in split_text(part):
+            while heading_index + 1 < len(headings) and headings[heading_index + 1][0] <= part_start + start:
+                heading_index += 1
             if chunk.strip():
-                yield chunk, headings[place][1] if place >= 0 else None
+                yield chunk, headings[heading_index][1] if heading_index >= 0 else None
 
 
 def _chunk_splitter(size: int) -> Callable[[str], Iterable[tuple[int, str]]]:
@@ -343,10 +349,12 @@ def _text_parts(text: str, size: int) -> Iterator[tuple[int, str]]:
     """Yield a text in parts of at most `size` characters, cut between paragraphs, or lines, if it has some."""
     start = 0
     while len(text) - start > size:
-        last = start + size
+        max_end = start + size
         # Not before the middle, so that no part becomes very short.
-        ends = (text.rfind(between, start + size // 2, last) + len(between) for between in ("\n\n", "\n", " "))
-        end = next((candidate for candidate in ends if candidate > start + size // 2), last)
+        possible_ends = (
+            text.rfind(between, start + size // 2, max_end) + len(between) for between in ("\n\n", "\n", " ")
+        )
+        end = next((candidate for candidate in possible_ends if candidate > start + size // 2), max_end)
         yield start, text[start:end]
         start = end
     yield start, text[start:]

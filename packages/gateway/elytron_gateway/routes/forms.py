@@ -67,9 +67,9 @@ class UploadForm:
             return self
         require_length(self._request.scope, limit=self._limit)
         self._until = asyncio.get_running_loop().time() + HTTP_UPLOAD_WAIT_S
-        bounded = Request(self._request.scope, self._receive)
+        bounded_request = Request(self._request.scope, self._receive)
         try:
-            self._form = await bounded.form(
+            self._form = await bounded_request.form(
                 max_files=gateway_limits.ITEMS, max_fields=_FIELDS, max_part_size=limits.JSON_BYTES
             )
         except (MultiPartException, HTTPException) as error:
@@ -188,15 +188,17 @@ class BodyBeginning:
             raise HTTPException(408) from None
 
     async def _read(self) -> tuple[bytes, bool]:
-        head = bytearray()
+        beginning_bytes = bytearray()
         while True:
             message = await next_message(self._receive)
             self._messages.append(message)
             # One byte more shows that there is more.
-            head += message.get("body", b"")[: CREDENTIAL_BYTES + 1 - len(head)]
-            is_more = message.get("more_body", False)
-            if not is_more or len(head) > CREDENTIAL_BYTES:
-                return bytes(head[:CREDENTIAL_BYTES]), not is_more and len(head) <= CREDENTIAL_BYTES
+            beginning_bytes += message.get("body", b"")[: CREDENTIAL_BYTES + 1 - len(beginning_bytes)]
+            has_more = message.get("more_body", False)
+            if not has_more or len(beginning_bytes) > CREDENTIAL_BYTES:
+                return bytes(beginning_bytes[:CREDENTIAL_BYTES]), not has_more and len(
+                    beginning_bytes
+                ) <= CREDENTIAL_BYTES
 
     async def __call__(self) -> Message:
         """Return the next message of the body."""
@@ -213,12 +215,12 @@ async def claimed_request(request: Request, /, *, has_body: bool) -> tuple[Calle
         return header_claim, request
     if not has_body:
         return _form_claim({name: request.query_params.get(name, "") for name in _NAMES}), request
-    beginning = BodyBeginning(request.receive)
-    head, is_whole = await beginning.read()
-    credentials = await _of_body(request.headers, head, is_whole=is_whole)
+    body_beginning = BodyBeginning(request.receive)
+    head_bytes, is_whole = await body_beginning.read()
+    credentials = await _of_body(request.headers, head_bytes, is_whole=is_whole)
     if not credentials.get("user_key") and not is_whole:
         raise UnnamedCaller(NOT_AMONG_FIRST)
-    return _form_claim(credentials), Request(request.scope, beginning)
+    return _form_claim(credentials), Request(request.scope, body_beginning)
 
 
 def is_long(headers: Headers, /) -> bool:
@@ -249,32 +251,32 @@ def _form_claim(credentials: dict[str, str]) -> CallerClaim:
     return CallerClaim(user_id, user_key)
 
 
-async def _of_body(headers: Headers, head: bytes, *, is_whole: bool) -> dict[str, str]:
+async def _of_body(headers: Headers, head_bytes: bytes, *, is_whole: bool) -> dict[str, str]:
     """Return the credentials among the first bytes of a body."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == _JSON:
-        return _of_json(head)
+        return _of_json(head_bytes)
     form_kind(headers)
     if kind == WITHOUT_FILES:
         # The last field may be cut.
-        fields = head if is_whole else head.rpartition(b"&")[0]
+        fields = head_bytes if is_whole else head_bytes.rpartition(b"&")[0]
         return {name: value for name, value in parse_qsl(fields.decode("utf-8", "replace")) if name in _NAMES}
-    return await _of_form(headers, head)
+    return await _of_form(headers, head_bytes)
 
 
-def _of_json(head: bytes) -> dict[str, str]:
+def _of_json(head_bytes: bytes) -> dict[str, str]:
     try:
         # The body continues after these bytes.
-        return _FIELD_NAMES.validate_json(head, allow_partial=True)
+        return _FIELD_NAMES.validate_json(head_bytes, allow_partial=True)
     except ValueError:
         return {}
 
 
-async def _of_form(headers: Headers, head: bytes) -> dict[str, str]:
+async def _of_form(headers: Headers, head_bytes: bytes) -> dict[str, str]:
     """Return the credentials of a form that are in its first bytes; its files are dropped."""
 
     async def stream() -> AsyncGenerator[bytes]:
-        yield head
+        yield head_bytes
         raise EOFError
 
     parser = MultiPartParser(headers, stream())

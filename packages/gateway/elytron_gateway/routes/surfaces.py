@@ -51,8 +51,8 @@ def gateway_surfaces(shared_gateway: MemoryGateway | None = None, /) -> Callable
     """Return a gateway's surfaces; by default, of a plain gateway over the server's own runtime."""
 
     def family(admission: CallerAdmission) -> Iterable[Surface]:
-        places = CallPlaces(shared_gateway or MemoryGateway(admission.dispatcher.runtime), admission)
-        return build_surfaces(_ROUTES, answered_by(places.answer), group="gateway", transport=TRANSPORT)
+        call_places = CallPlaces(shared_gateway or MemoryGateway(admission.dispatcher.runtime), admission)
+        return build_surfaces(_ROUTES, answered_by(call_places.answer), group="gateway", transport=TRANSPORT)
 
     return family
 
@@ -70,8 +70,8 @@ class CallPlaces:
             async with self.of_operator(request) if route.access is SurfaceAccess.OPERATOR else nullcontext():
                 return await route.handler(self, request)
         except Unauthorized as error:
-            unknown = _NO_OPERATOR if route.handler is _create_user else _NO_USER
-            reason = error.message if isinstance(error, UnnamedCaller) else unknown
+            unknown_caller_refusal = _NO_OPERATOR if route.handler is _create_user else _NO_USER
+            reason = error.message if isinstance(error, UnnamedCaller) else unknown_caller_refusal
             refusal = RejectedAnswer(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=reason)
             return refused_response(refusal, headers=CUT if is_long(request.headers) else None)
         except InvalidJson as error:
@@ -84,14 +84,16 @@ class CallPlaces:
 
         Raises Unauthorized, RateLimited, Overloaded, before the body is read or decoded.
         """
-        claim, again = await claimed_request(request, has_body=has_body)
+        claim, repeated_request = await claimed_request(request, has_body=has_body)
         users = self.gateway.users
-        proven = users.authenticate(claim.user_id, claim.user_key) if claim.user_id else users.holder(claim.user_key)
-        user = await proven
+        authentication = (
+            users.authenticate(claim.user_id, claim.user_key) if claim.user_id else users.holder(claim.user_key)
+        )
+        user = await authentication
         client = request.client
         async with self._admission.shedding.place(principal_of(user)):
             with acting_as(principal_of(user), address=client.host if client is not None else ""):
-                yield GatewayCaller(self.gateway.of(user), again, CallerClaim(user.user_id, claim.user_key))
+                yield GatewayCaller(self.gateway.of(user), repeated_request, CallerClaim(user.user_id, claim.user_key))
 
     @asynccontextmanager
     async def of_operator(self, request: Request, /) -> AsyncGenerator[None]:
@@ -126,10 +128,10 @@ class GatewayCaller:
             )
         )
 
-    def signed(self, placed: PlacedT, /) -> PlacedT:
+    def signed(self, placed_request: PlacedT, /) -> PlacedT:
         """Return a request of the user. Raises Unauthorized if it has other credentials."""
-        require_same(self.claim, placed.user_id, placed.user_key)
-        return placed.model_copy(update={"user_id": self.claim.user_id, "user_key": self.claim.user_key})
+        require_same(self.claim, placed_request.user_id, placed_request.user_key)
+        return placed_request.model_copy(update={"user_id": self.claim.user_id, "user_key": self.claim.user_key})
 
 
 GatewayHandler = Callable[[CallPlaces, Request], Awaitable[Value]]
@@ -158,12 +160,12 @@ async def _add_memories(places: CallPlaces, request: Request) -> Value:
 async def _add_form(places: CallPlaces, request: Request) -> Value:
     """Add the messages of a form, with its files."""
     form_kind(request.headers)
-    async with places.of_user(request) as caller, UploadForm(caller.request) as form:
-        fields = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
+    async with places.of_user(request) as caller, UploadForm(caller.request) as upload_form:
+        fields = upload_form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
         add_request = await envelope.read_aside(len(fields.get("messages", "")), partial(_add_of, fields))
         return await caller.gateway.add(
             caller.signed(add_request),
-            uploads=await form.uploads(),
+            uploads=await upload_form.uploads(),
             idempotency_key=idempotency_key(request.headers),
         )
 
@@ -181,9 +183,9 @@ async def _answer_body(
 
 async def _upload_resource(places: CallPlaces, request: Request) -> Value:
     form_kind(request.headers)
-    async with places.of_user(request) as caller, UploadForm(caller.request) as form:
-        file = form.file("file")
-        fields = form.fields("app_id", "project_id", "user_id", "user_key", "title", "description")
+    async with places.of_user(request) as caller, UploadForm(caller.request) as upload_form:
+        file = upload_form.file("file")
+        fields = upload_form.fields("app_id", "project_id", "user_id", "user_key", "title", "description")
         title, description = (fields.pop(name, "") for name in ("title", "description"))
         upload = UploadedFile(
             await file.read(),
@@ -211,15 +213,15 @@ async def _delete_resource(places: CallPlaces, request: Request) -> Value:
     if has_body:
         require_json(request.headers)
     async with places.of_user(request, has_body=has_body) as caller:
-        placed = await caller.decoded(wire.PlacedRequest) if has_body else caller.placed()
-        return await caller.gateway.delete_resource(placed, request.path_params["resource_id"])
+        placed_request = await caller.decoded(wire.PlacedRequest) if has_body else caller.placed()
+        return await caller.gateway.delete_resource(placed_request, request.path_params["resource_id"])
 
 
 async def _retry_resource(places: CallPlaces, request: Request) -> Value:
     require_json(request.headers)
     async with places.of_user(request) as caller:
-        placed = await caller.decoded(wire.PlacedRequest)
-        return await caller.gateway.retry_resource(placed, request.path_params["resource_id"])
+        placed_request = await caller.decoded(wire.PlacedRequest)
+        return await caller.gateway.retry_resource(placed_request, request.path_params["resource_id"])
 
 
 async def _list_users(places: CallPlaces, _request: Request) -> Value:

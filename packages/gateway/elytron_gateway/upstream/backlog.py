@@ -58,10 +58,10 @@ class DrainedAdditions:
 class UpstreamBacklog:
     """Additions to an upstream, none of which is lost: one that it cannot take now is sent before later ones."""
 
-    def __init__(self, ctx: OperationContext, upstream: UpstreamMemory, counting: SpaceCounting, /) -> None:
+    def __init__(self, ctx: OperationContext, upstream: UpstreamMemory, space_counting: SpaceCounting, /) -> None:
         self._ctx = ctx
         self._upstream = upstream
-        self._counting = counting
+        self._counting = space_counting
         self._waiting = CollectionRepository(ctx, BACKLOG, WaitingAddition)
         self._behind = CollectionRepository(ctx, BEHIND, UpstreamLag)
 
@@ -93,9 +93,9 @@ class UpstreamBacklog:
         What it permanently rejects is set aside, so that it delays nothing else.
         """
         sent_count = 0
-        waiting, before = (await self._counting.of(owner.space)).waiting, 0
+        waiting_count, count_before = (await self._counting.of(owner.space)).waiting, 0
         # Without progress it ends: another server may have taken over.
-        while waiting and waiting != before:
+        while waiting_count and waiting_count != count_before:
             lag = await self._hold(owner)
             if lag is None:
                 return DrainedAdditions(sent_count, is_clear=False)
@@ -103,8 +103,8 @@ class UpstreamBacklog:
                 sent_count += await self._tell_all(owner, lag)
             finally:
                 await self._let_go(owner, lag.value.holder)
-            waiting, before = (await self._counting.of(owner.space)).waiting, waiting
-        return DrainedAdditions(sent_count, is_clear=not waiting)
+            waiting_count, count_before = (await self._counting.of(owner.space)).waiting, waiting_count
+        return DrainedAdditions(sent_count, is_clear=not waiting_count)
 
     async def drain_all(self) -> int:
         """Send the upstream all users' waiting additions; return how many. Raises Unreachable."""
@@ -150,14 +150,18 @@ class UpstreamBacklog:
         await record_of(self._ctx, owner.space)
         # Marked before, so that it is not overlooked, and afterwards, in case it was just found clear.
         await self._mark(owner)
-        at = self._ctx.clock.now()
-        puts = [
-            self._waiting.put(collection.new_key(self._ctx), _waiting_addition(owner, session, part, at), expects=0)
+        queued_at = self._ctx.clock.now()
+        addition_puts = [
+            self._waiting.put(
+                collection.new_key(self._ctx), _waiting_addition(owner, session, part, queued_at), expects=0
+            )
             for part in parts
         ]
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
-            return PlannedChange(None, counts.model_copy(update={"waiting": counts.waiting + len(puts)}), tuple(puts))
+            return PlannedChange(
+                None, counts.model_copy(update={"waiting": counts.waiting + len(addition_puts)}), tuple(addition_puts)
+            )
 
         await self._counting.change(owner.space, plan)
         await self._mark(owner)
@@ -218,14 +222,14 @@ class UpstreamBacklog:
             # Another server may have settled it since.
             if document is None or document.value.problem:
                 return PlannedChange(None, counts)
-            fewer = {"waiting": counts.waiting - 1, "refused": counts.refused + bool(problem)}
-            aside = document.value.model_copy(update={"problem": problem})
+            new_counts = {"waiting": counts.waiting - 1, "refused": counts.refused + bool(problem)}
+            set_aside_addition = document.value.model_copy(update={"problem": problem})
             change = (
-                self._waiting.put(document.key, aside, expects=document.revision)
+                self._waiting.put(document.key, set_aside_addition, expects=document.revision)
                 if problem
                 else self._waiting.remove(document)
             )
-            return PlannedChange(None, counts.model_copy(update=fewer), (change,))
+            return PlannedChange(None, counts.model_copy(update=new_counts), (change,))
 
         await self._counting.change(owner.space, plan)
 
@@ -233,70 +237,73 @@ class UpstreamBacklog:
         """Return the changes that queue set-aside additions again, as many as fit in a batch."""
         if not counts.refused:
             return PlannedChange(None, counts)
-        aside = [addition async for addition in self._waiting.all(owner.space) if addition.value.problem]
-        aside = aside[: limits.BATCH_CHANGES // 2]
-        more = {"waiting": counts.waiting + len(aside), "refused": counts.refused - len(aside)}
-        puts = [
+        set_aside_additions = [addition async for addition in self._waiting.all(owner.space) if addition.value.problem]
+        set_aside_additions = set_aside_additions[: limits.BATCH_CHANGES // 2]
+        new_counts = {
+            "waiting": counts.waiting + len(set_aside_additions),
+            "refused": counts.refused - len(set_aside_additions),
+        }
+        addition_puts = [
             self._waiting.put(
                 addition.key, addition.value.model_copy(update={"problem": ""}), expects=addition.revision
             )
-            for addition in aside
+            for addition in set_aside_additions
         ]
-        return PlannedChange(None, counts.model_copy(update=more), tuple(puts))
+        return PlannedChange(None, counts.model_copy(update=new_counts), tuple(addition_puts))
 
     async def _mark(self, owner: MemoryOwner) -> None:
         """Mark the owner's space as behind, unless it is marked."""
-        behind = UpstreamLag(user=owner.user, app=owner.app, project=owner.project)
+        upstream_lag = UpstreamLag(user=owner.user, app=owner.app, project=owner.project)
         key = await self._place(owner)
         if await self._behind.get(SPACE, key) is None:
             try:
-                await commit_changes(self._ctx, SPACE, self._behind.put(key, behind, expects=0))
+                await commit_changes(self._ctx, SPACE, self._behind.put(key, upstream_lag, expects=0))
             except Conflict:
                 return
 
     async def _hold(self, owner: MemoryOwner) -> CollectionDocument[UpstreamLag] | None:
         """Take the mark of a space for a while; None if another server has it."""
         await self._mark(owner)
-        lag = await self._behind.get(SPACE, await self._place(owner))
+        lag_document = await self._behind.get(SPACE, await self._place(owner))
         now = self._ctx.clock.now()
-        if lag is None or (lag.value.holder and lag.value.held_until > now):
+        if lag_document is None or (lag_document.value.holder and lag_document.value.held_until > now):
             return None
-        return await self._put(lag, holder=self._ctx.ids.new(), until=Instant(now + HOLD_MS))
+        return await self._put(lag_document, holder=self._ctx.ids.new(), until=Instant(now + HOLD_MS))
 
     async def _still_held(self, owner: MemoryOwner, holder: str) -> bool:
         """Return whether the mark is still held long enough to send one addition; extend it if necessary."""
-        lag = await self._behind.get(SPACE, await self._place(owner))
-        if lag is None or lag.value.holder != holder:
+        lag_document = await self._behind.get(SPACE, await self._place(owner))
+        if lag_document is None or lag_document.value.holder != holder:
             return False
         now = self._ctx.clock.now()
-        if lag.value.held_until - now > TELL_S * 1_000:
+        if lag_document.value.held_until - now > TELL_S * 1_000:
             return True
-        return await self._put(lag, holder=holder, until=Instant(now + HOLD_MS)) is not None
+        return await self._put(lag_document, holder=holder, until=Instant(now + HOLD_MS)) is not None
 
     async def _put(
         self, lag: CollectionDocument[UpstreamLag], *, holder: str, until: Instant
     ) -> CollectionDocument[UpstreamLag] | None:
-        behind = lag.value.model_copy(update={"holder": holder, "held_until": until})
+        held_lag = lag.value.model_copy(update={"holder": holder, "held_until": until})
         try:
-            await commit_changes(self._ctx, SPACE, self._behind.put(lag.key, behind, expects=lag.revision))
+            await commit_changes(self._ctx, SPACE, self._behind.put(lag.key, held_lag, expects=lag.revision))
         except Conflict:
             return None
-        return CollectionDocument(lag.key, behind, lag.revision + 1)
+        return CollectionDocument(lag.key, held_lag, lag.revision + 1)
 
     async def _let_go(self, owner: MemoryOwner, holder: str) -> None:
         """Release the mark; remove it if nothing waits."""
         for _ in range(RACES):
-            lag = await self._behind.get(SPACE, await self._place(owner))
-            if lag is None or lag.value.holder != holder:
+            lag_document = await self._behind.get(SPACE, await self._place(owner))
+            if lag_document is None or lag_document.value.holder != holder:
                 return
             counts = await self._counting.of(owner.space)
             if not counts.waiting and not counts.refused:
                 try:
-                    await commit_changes(self._ctx, SPACE, self._behind.remove(lag))
+                    await commit_changes(self._ctx, SPACE, self._behind.remove(lag_document))
                 except Conflict:
                     continue
                 return
-            if not holder or await self._put(lag, holder="", until=Instant(0)) is not None:
+            if not holder or await self._put(lag_document, holder="", until=Instant(0)) is not None:
                 return
 
     async def _place(self, owner: MemoryOwner) -> str:
@@ -305,18 +312,18 @@ class UpstreamBacklog:
 
 def _message_parts(messages: Sequence[UpstreamMessage], /) -> Iterator[list[UpstreamMessage]]:
     """Yield the messages in parts that an upstream, and a document, can take at once."""
-    part: list[UpstreamMessage] = []
-    size = 0
-    for one in messages:
-        length = len(one.message.text.encode()) + sum(len(item.data) for item in one.items)
+    part_messages: list[UpstreamMessage] = []
+    part_bytes = 0
+    for message in messages:
+        length = len(message.message.text.encode()) + sum(len(item.data) for item in message.items)
         # A message beyond the limit is a part by itself.
-        if part and (len(part) == TELL_MESSAGES or size + length > TELL_BYTES):
-            yield part
-            part, size = [], 0
-        part.append(one)
-        size += length
-    if part:
-        yield part
+        if part_messages and (len(part_messages) == TELL_MESSAGES or part_bytes + length > TELL_BYTES):
+            yield part_messages
+            part_messages, part_bytes = [], 0
+        part_messages.append(message)
+        part_bytes += length
+    if part_messages:
+        yield part_messages
 
 
 def _waiting_addition(
@@ -329,13 +336,13 @@ def _waiting_addition(
         session_id=session,
         messages=tuple(
             WaitingMessage(
-                message=one.message,
-                items=tuple(item.item for item in one.items),
-                key=one.key,
-                tags=one.tags,
-                metadata=one.metadata,
+                message=message.message,
+                items=tuple(item.item for item in message.items),
+                key=message.key,
+                tags=message.tags,
+                metadata=message.metadata,
             )
-            for one in messages
+            for message in messages
         ),
         at=at,
     )

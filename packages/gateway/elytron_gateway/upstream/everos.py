@@ -89,32 +89,36 @@ class EverOsUpstream:
         return True
 
     async def add(self, owner: MemoryOwner, session: str, messages: Sequence[UpstreamMessage], /) -> AddedMessages:
-        place = _place_fields(owner, session)
+        place_fields = _place_fields(owner, session)
         for start in range(0, len(messages), MESSAGES):
-            part = messages[start : start + MESSAGES]
-            has_files = any(one.items for one in part)
+            message_slice = messages[start : start + MESSAGES]
+            has_files = any(one.items for one in message_slice)
             try:
-                await self._add(place, [_encode_message(owner, one) for one in part], _repeat_key(part))
+                await self._add(
+                    place_fields, [_encode_message(owner, one) for one in message_slice], _repeat_key(message_slice)
+                )
             except GatewayRefused as error:
-                is_needed = any(one.is_file_alone for one in part)
-                if not has_files or is_needed or error.status not in _OF_FILES:
+                has_file_only_message = any(one.is_file_alone for one in message_slice)
+                if not has_files or has_file_only_message or error.status not in _OF_FILES:
                     raise
                 # It reads no such file, or none at all; what could be read of it here is in the text.
                 await self._add(
-                    place, [_encode_message(owner, replace(one, items=())) for one in part], _repeat_key(part)
+                    place_fields,
+                    [_encode_message(owner, replace(one, items=())) for one in message_slice],
+                    _repeat_key(message_slice),
                 )
         return AddedMessages()
 
-    async def _add(self, place: Json, messages: list[Json], key: str | None) -> None:
+    async def _add(self, place_fields: Json, messages: list[Json], key: str | None) -> None:
         # A call whose answer was lost would be done twice, so only a refusal is retried.
-        await self._post("/add", place | {"messages": messages}, is_repeatable=False, key=key)
+        await self._post("/add", place_fields | {"messages": messages}, is_repeatable=False, key=key)
 
     async def flush(self, owner: MemoryOwner, session: str, /) -> FlushedSession:
         answer = await self._post("/flush", _place_fields(owner, session), is_repeatable=True)
         return FlushedSession(answer.get("status") == "extracted")
 
     async def search(
-        self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int
+        self, owner: MemoryOwner, query: str, search_where: SearchWhere, /, *, limit: int
     ) -> Sequence[FoundMemory]:
         search_request: Json = {
             "user_id": owner.user,
@@ -123,22 +127,22 @@ class EverOsUpstream:
             "query": query,
             "top_k": min(limit, gateway_limits.TOP_K),
         }
-        if where.session is not None:
-            search_request["filters"] = {"session_id": _upstream_session(owner, where.session)}
-        elif where.tag is not None:
+        if search_where.session is not None:
+            search_request["filters"] = {"session_id": _upstream_session(owner, search_where.session)}
+        elif search_where.tag is not None:
             search_request["filters"] = {
-                "session_id": {"in": [_upstream_session(owner, session) for session in where.sessions]}
+                "session_id": {"in": [_upstream_session(owner, session) for session in search_where.sessions]}
             }
         answer = await self._post("/search", search_request, is_repeatable=True)
-        episodes = [
+        episode_results = [
             _found_item(owner, item, item.get("episode") or item.get("summary"), _ordered_score(item.get("score")))
             for item in _json_objects(answer, "episodes")
         ]
         # Messages that were not extracted yet are only found by their session, so after all that was.
-        waiting = [
+        unprocessed_results = [
             _found_item(owner, item, item.get("content"), 0.0) for item in _json_objects(answer, "unprocessed_messages")
         ]
-        memories = [memory for memory in (*episodes, *waiting) if memory is not None]
+        memories = [memory for memory in (*episode_results, *unprocessed_results) if memory is not None]
         bounds = AnswerBounds(limit, core_limits.MESSAGE_CHARS, gateway_limits.SEARCH_CHARS)
         return bound_items(
             memories,
@@ -180,13 +184,13 @@ class EverOsUpstream:
         if self._clock.now() < self._paused_until:
             raise Unreachable("the upstream failed repeatedly and will not be called for a while")
         for attempt in range(1, self._patience.attempts + 1):
-            last = attempt == self._patience.attempts
+            is_last_attempt = attempt == self._patience.attempts
             try:
                 answer = await self._once(path, body, key)
-            except _FailedCall as failed:
-                if last or not (is_repeatable or failed.was_refused):
+            except _FailedCall as failure:
+                if is_last_attempt or not (is_repeatable or failure.was_refused):
                     self._count_failure()
-                    raise Unreachable(failed.reason) from None
+                    raise Unreachable(failure.reason) from None
                 await self._wait(self._patience.first_wait_s * 4 ** (attempt - 1))
                 continue
             self._failed = 0
@@ -198,8 +202,10 @@ class EverOsUpstream:
 
         try:
             headers = {"Idempotency-Key": key} if key is not None else None
-            most = gateway_limits.UPSTREAM_ANSWER_BYTES
-            response = await request_within(self._client, "POST", PREFIX + path, limit=most, json=body, headers=headers)
+            max_bytes = gateway_limits.UPSTREAM_ANSWER_BYTES
+            response = await request_within(
+                self._client, "POST", PREFIX + path, limit=max_bytes, json=body, headers=headers
+            )
         except LimitExceeded:
             raise _FailedCall("the upstream returned an answer that is too long", was_refused=False) from None
         except httpx.ConnectError:
@@ -242,15 +248,17 @@ def _upstream_session(owner: MemoryOwner, session: str) -> str:
     """Return a session's name upstream. Raises InvalidInput if it is too long for it."""
     name = f"{owner.user}{_BETWEEN}{session}"
     if len(name) > SESSION_CHARS:
-        most = SESSION_CHARS - len(owner.user) - len(_BETWEEN)
-        raise InvalidInput(field="session_id", problem=f"is longer than the {most} characters that the upstream allows")
+        max_name_chars = SESSION_CHARS - len(owner.user) - len(_BETWEEN)
+        raise InvalidInput(
+            field="session_id", problem=f"is longer than the {max_name_chars} characters that the upstream allows"
+        )
     return name
 
 
 def _our_session(owner: MemoryOwner, session: object) -> str | None:
     """Return our name of a session upstream, None if it is not this owner's."""
-    user, between, name = str(session).partition(_BETWEEN)
-    return name if between and user == owner.user else None
+    user, separator, name = str(session).partition(_BETWEEN)
+    return name if separator and user == owner.user else None
 
 
 def _repeat_key(messages: Sequence[UpstreamMessage]) -> str | None:
@@ -264,18 +272,18 @@ def _place_fields(owner: MemoryOwner, session: str) -> Json:
 
 
 def _encode_message(owner: MemoryOwner, upstream_message: UpstreamMessage) -> Json:
-    words = upstream_message.message
+    gateway_message = upstream_message.message
     sender = (
         owner.user
-        if words.role is EvidenceRole.USER
-        else str(upstream_message.metadata.get("sender_id") or words.role.value)
+        if gateway_message.role is EvidenceRole.USER
+        else str(upstream_message.metadata.get("sender_id") or gateway_message.role.value)
     )
     message: Json = {
         "sender_id": sender,
-        "sender_name": words.speaker,
-        "role": words.role.value,
-        "timestamp": max(1, words.at or 1),
-        "content": [_encode_content(item) for item in upstream_message.items] or words.text,
+        "sender_name": gateway_message.speaker,
+        "role": gateway_message.role.value,
+        "timestamp": max(1, gateway_message.at or 1),
+        "content": [_encode_content(item) for item in upstream_message.items] or gateway_message.text,
     }
     call = upstream_message.metadata.get("tool_call_id")
     return message | ({"tool_call_id": call} if call else {})

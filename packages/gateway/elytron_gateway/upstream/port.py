@@ -112,7 +112,7 @@ class UpstreamMemory(Protocol):
         ...
 
     async def search(
-        self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int
+        self, owner: MemoryOwner, query: str, search_where: SearchWhere, /, *, limit: int
     ) -> Sequence[FoundMemory]:
         """Return up to `limit` memories that answer `query`, best first."""
         ...
@@ -182,21 +182,25 @@ class EmbeddedUpstream:
                 return FlushedSession(extracted=turns > 0, memories=memories)
 
     async def search(
-        self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int
+        self, owner: MemoryOwner, query: str, search_where: SearchWhere, /, *, limit: int
     ) -> Sequence[FoundMemory]:
         filters = RecallFilters(
             planes=(RecallPlane.TRANSCRIPT, RecallPlane.LONG_TERM),
-            conversations=(where.session,) if where.session is not None else (),
-            tags_any=(where.tag,) if where.tag is not None else (),
+            conversations=(search_where.session,) if search_where.session is not None else (),
+            tags_any=(search_where.tag,) if search_where.tag is not None else (),
         )
         request = MemoryRecallRequest(scope=Scope(space=owner.space), query=query, limit=limit, filters=filters)
         hits = (await self._runtime.recall(request)).hits
         sessions = {name: _memory_session(owner, name) for name in {hit.conversation for hit in hits}}
         return [_found_memory(hit, sessions[hit.conversation]) for hit in hits]
 
-    async def beneath(self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int) -> dict[str, float]:
+    async def beneath(
+        self, owner: MemoryOwner, query: str, search_where: SearchWhere, /, *, limit: int
+    ) -> dict[str, float]:
         """Return the keys of overrides over memories that answer `query` and are hidden by them, with their scores."""
-        return await covered_overrides(self._runtime.context, owner.space, query, session=where.session, limit=limit)
+        return await covered_overrides(
+            self._runtime.context, owner.space, query, session=search_where.session, limit=limit
+        )
 
     async def find_memory(self, owner: MemoryOwner, memory_id: str, /, *, score: float) -> FoundMemory | None:
         """Return a memory as search would have found it, hidden or not; None if there is none."""

@@ -91,12 +91,12 @@ class RepeatFilter(logging.Filter):
         if record.msg == _WRONG_TEXT:
             record.levelno, record.levelname, record.exc_info = logging.WARNING, "WARNING", None
         now = self._now()
-        began, count = self._last_times.get(record.msg, (now, 0))
-        if now - began >= _MINUTE_S:
+        window_start, count = self._last_times.get(record.msg, (now, 0))
+        if now - window_start >= _MINUTE_S:
             if count > self._most:
                 record.left_out = count - self._most
-            began, count = now, 0
-        self._last_times[record.msg] = (began, count + 1)
+            window_start, count = now, 0
+        self._last_times[record.msg] = (window_start, count + 1)
         return count < self._most
 
 

@@ -94,14 +94,14 @@ class ServerMetrics:
         """Count an answered request."""
         self._running -= 1
         key = (route, method, status)
-        counter = self._counters.get(key)
-        if counter is None:
-            counter = self._counters[key] = self._requests.labels(route, method, str(status))
-        counter.inc()
-        times = self._times.get(route)
-        if times is None:
-            times = self._times[route] = self._seconds.labels(route)
-        times.observe(seconds)
+        request_counter = self._counters.get(key)
+        if request_counter is None:
+            request_counter = self._counters[key] = self._requests.labels(route, method, str(status))
+        request_counter.inc()
+        duration_histogram = self._times.get(route)
+        if duration_histogram is None:
+            duration_histogram = self._times[route] = self._seconds.labels(route)
+        duration_histogram.observe(seconds)
 
     def refused(self, key: str, /) -> None:
         """Count a rejected request under its error key."""
@@ -110,12 +110,12 @@ class ServerMetrics:
     async def render_all(self) -> Response:
         """Return all current metrics."""
         context = self._admission.dispatcher.runtime.context
-        index_count, size = context.folds.memory_use
+        index_count, index_bytes = context.folds.memory_use
         figures = {
             "calls_running": self._admission.shedding.running,
             "calls_waiting": self._admission.shedding.waiting,
             "index_spaces": index_count,
-            "index_bytes": size,
+            "index_bytes": index_bytes,
         }
         try:
             spaces = await context.store.spaces(limit=_SPACES_COUNTED)
@@ -130,17 +130,17 @@ class ServerMetrics:
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     async def _count_jobs(self, context: OperationContext) -> None:
-        counted = dict.fromkeys((state.value for state in JobState), 0)
-        number = 0
+        jobs_by_state = dict.fromkeys((state.value for state in JobState), 0)
+        space_count = 0
         async for space in queued_spaces(context.store):
             with apart_from_others(lambda: None):
                 _, counts = await work_of(context, space)
                 for state, count in counts.items():
-                    counted[state] += count
-            number += 1
-            if number == _SPACES_READ:
+                    jobs_by_state[state] += count
+            space_count += 1
+            if space_count == _SPACES_READ:
                 break
-        for state, count in counted.items():
+        for state, count in jobs_by_state.items():
             self._jobs.labels(state).set(count)
 
 

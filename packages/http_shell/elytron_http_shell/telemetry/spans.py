@@ -64,25 +64,25 @@ class RequestWatch:
             await send(message)
 
         self._metrics.began()
-        started = time.perf_counter()
+        started_s = time.perf_counter()
         method = scope.get("method", "WEBSOCKET")
         headers = heads_of(scope)
-        span = self._spans.open(method, headers) if self._spans is not None else nullcontext(_watch_nothing)
+        request_span = self._spans.open(method, headers) if self._spans is not None else nullcontext(_watch_nothing)
         try:
-            with span as record:
+            with request_span as record:
                 try:
                     await self._app(scope, receive, answer)
                 finally:
                     record(state.get("route", UNROUTED), status)
         finally:
-            took = time.perf_counter() - started
+            duration_s = time.perf_counter() - started_s
             route = state.get("route", UNROUTED)
-            self._metrics.ended(route, method, status, took)
+            self._metrics.ended(route, method, status, duration_s)
             if error_key:
                 self._metrics.refused(error_key)
             if logger.isEnabledFor(logging.INFO):
                 logger.info(
-                    "request", extra=_log_fields(state, headers) | _request_figures(route, method, status, took)
+                    "request", extra=_log_fields(state, headers) | _request_figures(route, method, status, duration_s)
                 )
 
 
@@ -101,10 +101,10 @@ def _log_fields(state: dict[str, Any], headers: Headers) -> dict[str, str]:
         fields["principal"] = principal.id
     if "audit_id" in state:
         fields["audit_id"] = str(state["audit_id"])
-    trace = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
+    traceparent_match = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
     # The trace format declares an id of zeros invalid.
-    if trace is not None and set(trace[1]) != {"0"}:
-        fields |= {"trace_id": trace[1], "parent_id": trace[2]}
+    if traceparent_match is not None and set(traceparent_match[1]) != {"0"}:
+        fields |= {"trace_id": traceparent_match[1], "parent_id": traceparent_match[2]}
     return fields
 
 

@@ -51,8 +51,12 @@ def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, obj
     if request.tools and request.tool_choice is not chat.ToolChoice.AUTO:
         body["tool_choice"] = request.tool_choice.value
     if request.answer_schema is not None:
-        shape = {"name": "answer", "strict": True, "schema": parse_object(request.answer_schema, field="answer_schema")}
-        body["response_format"] = {"type": "json_schema", "json_schema": shape}
+        answer_schema = {
+            "name": "answer",
+            "strict": True,
+            "schema": parse_object(request.answer_schema, field="answer_schema"),
+        }
+        body["response_format"] = {"type": "json_schema", "json_schema": answer_schema}
     if request.max_tokens is not None:
         # The service's newer models reject the older name, most other servers know no other.
         body["max_completion_tokens" if target.is_official else "max_tokens"] = request.max_tokens
@@ -74,13 +78,13 @@ def _encode_message(message: chat.Message, target: ModelTarget) -> dict[str, obj
         case chat.InputMessage():
             return {"role": message.role.value, "content": _encode_content(message.parts)}
         case chat.ModelReply():
-            extras = _call_extras(message, target)
+            extra_fields = _call_extras(message, target)
             calls = [
                 {
                     "id": item.id,
                     "type": "function",
                     "function": {"name": item.name, "arguments": item.arguments},
-                    **present_fields(extra_content=extras.get(item.id)),
+                    **present_fields(extra_content=extra_fields.get(item.id)),
                 }
                 for item in message.items
                 if isinstance(item, chat.ToolCall)
@@ -93,8 +97,8 @@ def _encode_message(message: chat.Message, target: ModelTarget) -> dict[str, obj
 
 def _call_extras(message: chat.ModelReply, target: ModelTarget) -> dict[str, Fields]:
     """Return what the server wants back in addition to its calls, by their ids."""
-    opaque = [returned_item(item, target) for item in message.items if isinstance(item, chat.OpaquePart)]
-    return {text_field(item, "id"): inner_object(item, "extra_content") for item in opaque if item is not None}
+    opaque_items = [returned_item(item, target) for item in message.items if isinstance(item, chat.OpaquePart)]
+    return {text_field(item, "id"): inner_object(item, "extra_content") for item in opaque_items if item is not None}
 
 
 def _encode_content(parts: tuple[chat.Part, ...]) -> object:
@@ -112,8 +116,11 @@ def _encode_content(parts: tuple[chat.Part, ...]) -> object:
 
 
 def _encode_tool(name: str, description: str, parameters: str) -> dict[str, object]:
-    shape = parse_object(parameters, field=f"the parameters of {name!r}")
-    return {"type": "function", "function": present_fields(name=name, description=description) | {"parameters": shape}}
+    answer_schema = parse_object(parameters, field=f"the parameters of {name!r}")
+    return {
+        "type": "function",
+        "function": present_fields(name=name, description=description) | {"parameters": answer_schema},
+    }
 
 
 @dataclass(slots=True)
@@ -145,9 +152,9 @@ class ChatAnswer(UnfinishedAnswer):
             return
         if usage := inner_object(event, "usage"):
             self.usage = usage_of(usage)
-        for choice in object_list(event, "choices"):
-            index = count_field(choice, "index")
-            reason = text_field(choice, "finish_reason")
+        for answer_choice in object_list(event, "choices"):
+            index = count_field(answer_choice, "index")
+            reason = text_field(answer_choice, "finish_reason")
             if reason == _FAILED:
                 yield chat.ReplyFailed(reason=chat.FailureReason.UNAVAILABLE)
                 return
@@ -162,7 +169,7 @@ class ChatAnswer(UnfinishedAnswer):
             if index == 0:
                 self.has_begun = True
                 # Some servers answer a streaming request with one whole object.
-                yield from self._delta(inner_object(choice, "delta") or inner_object(choice, "message"))
+                yield from self._delta(inner_object(answer_choice, "delta") or inner_object(answer_choice, "message"))
                 if reason:
                     self.reason = _REASONS.get(reason, chat.FinishReason.INCOMPLETE)
 

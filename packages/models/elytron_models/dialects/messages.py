@@ -74,8 +74,8 @@ def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, obj
         body["tool_choice"] = {"type": choice, "disable_parallel_tool_use": True}
     config: dict[str, object] = present_fields(effort=request.reasoning_effort)
     if request.answer_schema is not None:
-        shape = parse_object(request.answer_schema, field="answer_schema")
-        config["format"] = {"type": "json_schema", "schema": shape}
+        answer_schema = parse_object(request.answer_schema, field="answer_schema")
+        config["format"] = {"type": "json_schema", "schema": answer_schema}
     if config:
         body["output_config"] = config
     return {**body, "stream": True}
@@ -165,8 +165,8 @@ class MessagesAnswer(UnfinishedAnswer):
                 self.usage.update(
                     {name: figure for name, figure in inner_object(event, "usage").items() if figure is not None}
                 )
-                if why := text_field(inner_object(event, "delta"), "stop_reason"):
-                    self.reason, self.has_reason = _REASONS.get(why, chat.FinishReason.INCOMPLETE), True
+                if stop_reason := text_field(inner_object(event, "delta"), "stop_reason"):
+                    self.reason, self.has_reason = _REASONS.get(stop_reason, chat.FinishReason.INCOMPLETE), True
             case "message_stop":
                 yield from self._ended()
             case "error":
@@ -212,24 +212,26 @@ class MessagesAnswer(UnfinishedAnswer):
     def _stopped(self, block: _StreamedBlock | None) -> Events:
         if block is None:
             return
-        start, text = block.start, "".join(block.pieces)
-        match text_field(start, "type"):
+        block_start, text = block.start, "".join(block.pieces)
+        match text_field(block_start, "type"):
             case "text":
                 pass
             case "tool_use":
                 # Without deltas the whole input came with the start of the block.
-                arguments = text or json_text(start.get("input") or {})
-                yield chat.ToolCall(id=text_field(start, "id"), name=text_field(start, "name"), arguments=arguments)
+                arguments = text or json_text(block_start.get("input") or {})
+                yield chat.ToolCall(
+                    id=text_field(block_start, "id"), name=text_field(block_start, "name"), arguments=arguments
+                )
             case "thinking":
-                signature = block.signature or text_field(start, "signature")
-                thinking = {
+                signature = block.signature or text_field(block_start, "signature")
+                thinking_block = {
                     "type": "thinking",
-                    "thinking": text_field(start, "thinking") + text,
+                    "thinking": text_field(block_start, "thinking") + text,
                     "signature": signature,
                 }
-                yield chat.OpaquePart(type="thinking", body=json_text(thinking), issuer=self.issuer)
+                yield chat.OpaquePart(type="thinking", body=json_text(thinking_block), issuer=self.issuer)
             case kind:
-                yield chat.OpaquePart(type=kind, body=json_text(start), issuer=self.issuer)
+                yield chat.OpaquePart(type=kind, body=json_text(block_start), issuer=self.issuer)
 
     def _ended(self) -> Events:
         # A block without its stop means that events were lost.
@@ -243,11 +245,13 @@ class MessagesAnswer(UnfinishedAnswer):
 
 def usage_of(usage: Fields, /) -> chat.TokenUsage:
     """Return the usage of a message; the dialect counts cached input separately from the rest."""
-    read = count_field(usage, "cache_read_input_tokens")
+    cache_read_tokens = count_field(usage, "cache_read_input_tokens")
     return chat.TokenUsage(
-        input_tokens=count_field(usage, "input_tokens") + count_field(usage, "cache_creation_input_tokens") + read,
+        input_tokens=count_field(usage, "input_tokens")
+        + count_field(usage, "cache_creation_input_tokens")
+        + cache_read_tokens,
         output_tokens=count_field(usage, "output_tokens"),
-        cached_tokens=read,
+        cached_tokens=cache_read_tokens,
         reasoning_tokens=count_field(inner_object(usage, "output_tokens_details"), "thinking_tokens"),
     )
 

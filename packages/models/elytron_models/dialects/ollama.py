@@ -84,8 +84,8 @@ def _encode_message(message: chat.Message, target: ModelTarget) -> dict[str, obj
                 for item in message.items
                 if isinstance(item, chat.ToolCall)
             ]
-            opaque = [returned_item(item, target) for item in message.items if isinstance(item, chat.OpaquePart)]
-            thinking = "".join(text_field(item, "thinking") for item in opaque if item is not None)
+            opaque_items = [returned_item(item, target) for item in message.items if isinstance(item, chat.OpaquePart)]
+            thinking = "".join(text_field(item, "thinking") for item in opaque_items if item is not None)
             text = "".join(item.text for item in message.items if isinstance(item, chat.TextPart))
             return {"role": "assistant", "content": text, **present_fields(thinking=thinking, tool_calls=calls)}
 

@@ -50,8 +50,8 @@ def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, obj
     if request.tools and request.tool_choice is not chat.ToolChoice.AUTO:
         body["tool_choice"] = request.tool_choice.value
     if request.answer_schema is not None:
-        shape = parse_object(request.answer_schema, field="answer_schema")
-        body["text"] = {"format": {"type": "json_schema", "name": "answer", "strict": True, "schema": shape}}
+        answer_schema = parse_object(request.answer_schema, field="answer_schema")
+        body["text"] = {"format": {"type": "json_schema", "name": "answer", "strict": True, "schema": answer_schema}}
     return {**body, "stream": True, "store": False, "include": ["reasoning.encrypted_content"]}
 
 
@@ -173,8 +173,8 @@ class ResponsesAnswer(UnfinishedAnswer):
         if usage := inner_object(response, "usage"):
             yield usage_of(usage)
         if status == "incomplete":
-            why = text_field(inner_object(response, "incomplete_details"), "reason")
-            yield chat.ReplyFinished(reason=_INCOMPLETE.get(why, chat.FinishReason.INCOMPLETE))
+            incomplete_reason = text_field(inner_object(response, "incomplete_details"), "reason")
+            yield chat.ReplyFinished(reason=_INCOMPLETE.get(incomplete_reason, chat.FinishReason.INCOMPLETE))
         elif self.called:
             yield chat.ReplyFinished(reason=chat.FinishReason.TOOLS)
         else:

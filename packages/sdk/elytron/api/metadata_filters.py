@@ -153,6 +153,9 @@ def _listed_values(name: str, value: Any) -> tuple[Any, ...]:
             raise InvalidInput(field=f"filters.{name}", problem="accepts a value, a list, eq or in")
         value = next(iter(operand_by_comparison.values()))
     if isinstance(value, list | tuple):
+        if not value:
+            # As a filter of its own it would select everything.
+            raise InvalidInput(field=f"filters.{name}", problem="is an empty list, which matches nothing: leave it out")
         return tuple(cast("Sequence[Any]", value))
     return (value,)
 

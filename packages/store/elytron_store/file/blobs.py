@@ -46,14 +46,14 @@ class BlobWriter:
     It creates nothing before its first write, so an owner who leaves early leaves nothing behind.
     """
 
-    def __init__(self, where: StorePaths, name: str, key: str, /, *, busy_wait_s: float) -> None:
+    def __init__(self, paths: StorePaths, name: str, key: str, /, *, busy_wait_s: float) -> None:
         self.size = 0
-        self._where = where
+        self._where = paths
         self._name = name
         self._key = key
         self._busy_wait_s = busy_wait_s
         self._count = 0
-        self._path = where.incoming / os.urandom(16).hex()
+        self._path = paths.incoming / os.urandom(16).hex()
         self._file: FileIO | None = None
         self._over = False
         self._mutex = Lock()
@@ -92,8 +92,8 @@ class BlobWriter:
             with locked_file(_gate_path(self._where), wait_s=self._busy_wait_s):
                 disk.make_folder(self._where.incoming)
                 self._file = disk.create_file(self._path)
-                free = try_lock(self._file)
-            assert free, "no other writer knows this name"
+                has_lock = try_lock(self._file)
+            assert has_lock, "no other writer knows this name"
             write_all(self._file, _MAGIC)
         return self._file
 
@@ -105,8 +105,8 @@ class BlobWriter:
 class BlobReader:
     """A blob being read. Calls block and may run in any thread, one at a time."""
 
-    def __init__(self, where: StorePaths, name: str, key: str, /) -> None:
-        self._where = where
+    def __init__(self, paths: StorePaths, name: str, key: str, /) -> None:
+        self._where = paths
         self._name = name
         self._key = key
         self._file: FileIO | None = None
@@ -133,37 +133,37 @@ class BlobReader:
                 self._file.close()
 
 
-def open_blob(where: StorePaths, name: str, key: str, /) -> FileIO | None:
+def open_blob(paths: StorePaths, name: str, key: str, /) -> FileIO | None:
     """Return the file of a blob, None if there is none."""
     with while_reading("a blob"):
         try:
-            return FileIO(where.blob_of(name, key), "r")
+            return FileIO(paths.blob_of(name, key), "r")
         except FileNotFoundError:
             return None
 
 
 def blob_chunks(file: FileIO, name: str, key: str, /) -> Iterator[bytes]:
     """Yield the blob's chunks, each verified. Raises StoreCorrupt at the first that is damaged, cut or misplaced."""
-    damaged = StoreCorrupt(what=f"blob {key}")
+    damage_error = StoreCorrupt(what=f"blob {key}")
     if _read_sized(file, len(_MAGIC)) != _MAGIC:
-        raise damaged
+        raise damage_error
     count = 0
     while True:
-        head = _read_sized(file, _HEAD.size)
-        if len(head) < _HEAD.size:
-            raise damaged
-        size, checksum = _HEAD.unpack(head)
+        head_bytes = _read_sized(file, _HEAD.size)
+        if len(head_bytes) < _HEAD.size:
+            raise damage_error
+        size, checksum = _HEAD.unpack(head_bytes)
         if size > limits.BLOB_CHUNK_BYTES:
-            raise damaged
+            raise damage_error
         data = _read_sized(file, size)
         if len(data) != size or checksum != _seal_chunk(name, key, count, data):
-            raise damaged
+            raise damage_error
         if not data:
             break
         yield data
         count += 1
     if _read_sized(file, 1):
-        raise damaged
+        raise damage_error
 
 
 def is_whole(file: FileIO, name: str, key: str, /) -> bool:
@@ -176,34 +176,34 @@ def is_whole(file: FileIO, name: str, key: str, /) -> bool:
     return True
 
 
-def blob_keys(where: StorePaths, name: str, /) -> list[str]:
+def blob_keys(paths: StorePaths, name: str, /) -> list[str]:
     """Return the keys of a space's blobs, in order."""
     with while_reading("a space's blobs"):
         try:
-            file_names = [path.name for path in where.blobs_of(name).iterdir()]
+            file_names = [path.name for path in paths.blobs_of(name).iterdir()]
         except FileNotFoundError:
             return []
     return sorted(each.removesuffix(SUFFIX) for each in file_names if each.endswith(SUFFIX))
 
 
-def sweep_uploads(where: StorePaths, /, *, busy_wait_s: float) -> None:
+def sweep_uploads(paths: StorePaths, /, *, busy_wait_s: float) -> None:
     """Remove the leftovers of dead blob writers; live ones hold their files' locks."""
-    with locked_file(_gate_path(where), wait_s=busy_wait_s):
-        if not is_folder(where.incoming):
+    with locked_file(_gate_path(paths), wait_s=busy_wait_s):
+        if not is_folder(paths.incoming):
             return
-        for path in where.incoming.iterdir():
+        for path in paths.incoming.iterdir():
             try:
                 with FileIO(path, "r+") as file:
-                    is_orphan = try_lock(file)
+                    has_lock = try_lock(file)
             except FileNotFoundError:
                 continue  # its writer has just published it
             # The lock ended with the handle, but the name is random: no living writer reuses it.
-            if is_orphan:
+            if has_lock:
                 path.unlink(missing_ok=True)
 
 
-def _gate_path(where: StorePaths) -> Path:
-    return where.locks / "incoming"
+def _gate_path(paths: StorePaths) -> Path:
+    return paths.locks / "incoming"
 
 
 def _read_sized(file: FileIO, size: int) -> bytes:
@@ -211,6 +211,6 @@ def _read_sized(file: FileIO, size: int) -> bytes:
         return disk.read_up_to(file.read, size)
 
 
-def _seal_chunk(name: str, key: str, place: int, data: bytes) -> bytes:
+def _seal_chunk(name: str, key: str, offset: int, data: bytes) -> bytes:
     # Blobs are long, and read while a caller waits: this checksum takes a fifth of the time of BLAKE2b.
-    return frame_checksum(name.encode(), key.encode(), _SUMMED.pack(place, len(data), crc32(data)))
+    return frame_checksum(name.encode(), key.encode(), _SUMMED.pack(offset, len(data), crc32(data)))

@@ -35,18 +35,18 @@ _TRIES_ON_WINDOWS = 500
 
 def write_all(file: FileIO, data: bytes | bytearray, /) -> None:
     """Write all of `data` at the position of `file`: a raw file may accept less at once."""
-    rest = memoryview(data)
-    while rest:
-        byte_count = file.write(rest)
+    remaining_view = memoryview(data)
+    while remaining_view:
+        byte_count = file.write(remaining_view)
         assert byte_count is not None, "the file blocks"
-        rest = rest[byte_count:]
+        remaining_view = remaining_view[byte_count:]
 
 
 def read_up_to(read: Callable[[int], bytes | None], size: int, /) -> bytes:
     """Return `size` bytes, fewer only at the end of the file: a raw file may return less than requested."""
     data = read(size) or b""
-    while 0 < len(data) < size and (more := read(size - len(data))):
-        data += more
+    while 0 < len(data) < size and (next_bytes := read(size - len(data))):
+        data += next_bytes
     return data
 
 
@@ -65,12 +65,12 @@ def sync_file(file: FileIO, /) -> None:
 
 def move_durably(source: Path, target: Path, /) -> None:
     """Move the synced file or folder `source` to `target`, replacing a file there, durably."""
-    for last in (False,) * _TRIES_ON_WINDOWS + (True,):
+    for is_last_try in (False,) * _TRIES_ON_WINDOWS + (True,):
         try:
             source.replace(target)
             break
         except PermissionError:
-            if last or sys.platform != "win32":
+            if is_last_try or sys.platform != "win32":
                 raise
             time.sleep(0.01)  # another handle is reading the target, which takes no longer than a read
     # The new name first: a power cut between the two leaves two names, not none.
@@ -147,11 +147,11 @@ def create_file(path: Path, /) -> FileIO:
 
 def write_file(path: Path, data: bytes, /) -> None:
     """Write `data` to a file at `path`, atomically and durably."""
-    beside = path.with_name(f"{path.name}{NEW_SUFFIX}")
-    with create_file(beside) as file:
+    new_path = path.with_name(f"{path.name}{NEW_SUFFIX}")
+    with create_file(new_path) as file:
         write_all(file, data)
         sync_file(file)
-    move_durably(beside, path)
+    move_durably(new_path, path)
 
 
 ENGINE = "file"
@@ -225,11 +225,11 @@ def locked_file(path: Path, /, *, wait_s: float) -> Generator[None]:
         file = create_file(path)
     with file:
         deadline = time.monotonic() + wait_s
-        pause = _FIRST_PAUSE_S
+        pause_s = _FIRST_PAUSE_S
         # `flock` has no time limit, so it is polled.
         while not try_lock(file):
             if time.monotonic() >= deadline:
                 raise StoreBusy(engine=ENGINE, waited_s=wait_s)
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         yield

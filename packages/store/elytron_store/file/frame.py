@@ -115,40 +115,41 @@ class FrameBlock:
         """Return the block at the place to which it was moved."""
         if not shift:
             return self
-        places = (self.offset + shift, self.bodies_at + shift, self.end + shift)
-        return FrameBlock(places[0], self.copy, places[1], places[2], self.record, shift)
+        moved_offsets = (self.offset + shift, self.bodies_at + shift, self.end + shift)
+        return FrameBlock(moved_offsets[0], self.copy, moved_offsets[1], moved_offsets[2], self.record, shift)
 
 
 def encode_header(salt: bytes, space: SpaceId, /, *, acknowledged: int) -> bytes:
     """Return the bytes of a log's header."""
     name = space.encode()
-    static = _STATIC.pack(_LOG_MAGIC, salt, len(name), name)
-    static += frame_checksum(static)
-    return static + encode_acknowledged(salt, acknowledged) + static
+    static_bytes = _STATIC.pack(_LOG_MAGIC, salt, len(name), name)
+    static_bytes += frame_checksum(static_bytes)
+    return static_bytes + encode_acknowledged(salt, acknowledged) + static_bytes
 
 
-def encode_acknowledged(salt: bytes, acknowledged: int, /) -> bytes:
-    """Return the bytes to store at ACKNOWLEDGED_AT: everything before the offset `acknowledged` is durable."""
-    return 2 * _ACKNOWLEDGED.pack(acknowledged, frame_checksum(salt, acknowledged.to_bytes(8, "big")))
+def encode_acknowledged(salt: bytes, acknowledged_end: int, /) -> bytes:
+    """Return the bytes to store at ACKNOWLEDGED_AT: everything before the offset `acknowledged_end` is durable."""
+    return 2 * _ACKNOWLEDGED.pack(acknowledged_end, frame_checksum(salt, acknowledged_end.to_bytes(8, "big")))
 
 
 @lru_cache(maxsize=256)  # every read parses the header, which usually has the same bytes
 def decode_header(data: bytes, /) -> LogHeader | None:
     """Return the header in `data`, or None if no copy of it is whole."""
-    middle = data[ACKNOWLEDGED_AT : ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size]
-    statics = (data[:ACKNOWLEDGED_AT], data[ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size : HEADER_BYTES])
-    whole = [static for static in statics if _is_whole_static(static)]
-    if not whole:
+    marks_bytes = data[ACKNOWLEDGED_AT : ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size]
+    static_copies = (data[:ACKNOWLEDGED_AT], data[ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size : HEADER_BYTES])
+    whole_copies = [static for static in static_copies if _is_whole_static(static)]
+    if not whole_copies:
         return None
-    _, salt, length, name = _STATIC.unpack(whole[0][: _STATIC.size])
-    marks = [middle[: _ACKNOWLEDGED.size], middle[_ACKNOWLEDGED.size :]]
+    _, salt, length, name = _STATIC.unpack(whole_copies[0][: _STATIC.size])
+    marks = [marks_bytes[: _ACKNOWLEDGED.size], marks_bytes[_ACKNOWLEDGED.size :]]
     # A mark follows the sync of its frames, so the larger of the two is true; the other was torn.
-    ends = [at for mark in marks if (at := _decode_acknowledged(salt, mark)) is not None]
+    acknowledged_ends = [at for mark_bytes in marks if (at := _decode_acknowledged(salt, mark_bytes)) is not None]
     return LogHeader(
         salt=salt,
         space=SpaceId(name[:length].decode()),
-        acknowledged=max(ends, default=None),
-        sound=len(whole) == len(ends) == 2 and len(set(statics)) == len(set(ends)) == 1,
+        acknowledged=max(acknowledged_ends, default=None),
+        sound=len(whole_copies) == len(acknowledged_ends) == 2
+        and len(set(static_copies)) == len(set(acknowledged_ends)) == 1,
     )
 
 
@@ -158,16 +159,16 @@ def find_header(data: bytes, /) -> LogHeader | None:
     Most of a copy is padding after the name, whose bytes are known: the remains of both usually prove one.
     """
     second_at = HEADER_BYTES - _STATIC_BYTES
-    places = [place for place in range(len(data)) if data.startswith(_LOG_MAGIC, place)]
-    copies = [data[place : place + _STATIC_BYTES] for place in dict.fromkeys((0, second_at, *places))]
+    magic_offsets = [place for place in range(len(data)) if data.startswith(_LOG_MAGIC, place)]
+    copies = [data[place : place + _STATIC_BYTES] for place in dict.fromkeys((0, second_at, *magic_offsets))]
     copies = [copy for copy in copies if len(copy) == _STATIC_BYTES]
     for salt_copy, name_copy, checksum_copy in product(copies, repeat=3):
         _, salt, _, _ = _STATIC.unpack(salt_copy[: _STATIC.size])
         _, _, length, name = _STATIC.unpack(name_copy[: _STATIC.size])
         static = _STATIC.pack(_LOG_MAGIC, salt, length, name[:length])
         if frame_checksum(static) == checksum_copy[_STATIC.size :]:
-            whole = static + checksum_copy[_STATIC.size :]
-            header = decode_header(whole + data[ACKNOWLEDGED_AT:HEADER_BYTES])
+            whole_static = static + checksum_copy[_STATIC.size :]
+            header = decode_header(whole_static + data[ACKNOWLEDGED_AT:HEADER_BYTES])
             assert header is not None, "one copy is whole"
             return replace(header, sound=False)
     return None
@@ -178,7 +179,7 @@ def encode_frame(record: FrameRecord, bodies: Sequence[bytes], /, *, salt: bytes
     text = record.model_dump_json(exclude_defaults=True).encode()
     bodies_bytes = sum(len(body) for body in bodies)
     assert bodies_bytes == record.bodies_bytes, "the bodies are not those of the record"
-    blocks = (_encode_block(text, copy, bodies_bytes, salt, offset) for copy in (0, 1))
+    blocks = (_encode_block(text, copy_number, bodies_bytes, salt, offset) for copy_number in (0, 1))
     return b"".join((*blocks, *bodies))
 
 
@@ -187,10 +188,10 @@ def seal_document(document: LoggedDocument, body: bytes, /) -> bytes:
     return document_checksum(DocumentRef(document.collection, document.key), document.revision, body) + body
 
 
-def open_document(ref: DocumentRef, revision: int, sealed: bytes, /) -> bytes | None:
+def open_document(ref: DocumentRef, revision: int, sealed_bytes: bytes, /) -> bytes | None:
     """Return the body that `seal_document` sealed, or None if it is damaged."""
-    body = sealed[CHECKSUM_BYTES:]
-    return body if sealed[:CHECKSUM_BYTES] == document_checksum(ref, revision, body) else None
+    body = sealed_bytes[CHECKSUM_BYTES:]
+    return body if sealed_bytes[:CHECKSUM_BYTES] == document_checksum(ref, revision, body) else None
 
 
 def seal_answer(key: str, answer: bytes, /) -> bytes:
@@ -198,10 +199,10 @@ def seal_answer(key: str, answer: bytes, /) -> bytes:
     return frame_checksum(key.encode(), answer) + answer
 
 
-def open_answer(key: str, sealed: bytes, /) -> bytes | None:
+def open_answer(key: str, sealed_bytes: bytes, /) -> bytes | None:
     """Return the answer that `seal_answer` sealed, or None if it is damaged."""
-    answer = sealed[CHECKSUM_BYTES:]
-    return answer if sealed[:CHECKSUM_BYTES] == frame_checksum(key.encode(), answer) else None
+    answer = sealed_bytes[CHECKSUM_BYTES:]
+    return answer if sealed_bytes[:CHECKSUM_BYTES] == frame_checksum(key.encode(), answer) else None
 
 
 def record_bytes(head: bytes, /) -> int | None:
@@ -234,19 +235,19 @@ def decode_block(data: bytes, /, *, salt: bytes, at: int) -> FrameBlock | None:
 
 def block_bodies(block: FrameBlock, /) -> Iterator[tuple[LoggedDocument | LoggedAnswer, int]]:
     """Iterate over the documents and answers of `block` with the offset of each one's sealed body."""
-    at = block.bodies_at
+    body_offset = block.bodies_at
     for record in (*block.record.documents, *block.record.answers):
-        yield record, at
-        at += CHECKSUM_BYTES + record.size
+        yield record, body_offset
+        body_offset += CHECKSUM_BYTES + record.size
 
 
-def _encode_block(text: bytes, copy: int, bodies_bytes: int, salt: bytes, offset: int) -> bytes:
-    sealed = _HEAD.pack(MAGIC, copy, len(text), bodies_bytes, b"")[:_SEALED_BYTES]
-    return sealed + _block_checksum(salt, offset, sealed, text) + text
+def _encode_block(text: bytes, copy_number: int, bodies_bytes: int, salt: bytes, offset: int) -> bytes:
+    head = _HEAD.pack(MAGIC, copy_number, len(text), bodies_bytes, b"")[:_SEALED_BYTES]
+    return head + _block_checksum(salt, offset, head, text) + text
 
 
-def _block_checksum(salt: bytes, offset: int, head: bytes, text: bytes) -> bytes:
-    return frame_checksum(salt, offset.to_bytes(8, "big"), head, text)
+def _block_checksum(salt: bytes, offset: int, head_bytes: bytes, text: bytes) -> bytes:
+    return frame_checksum(salt, offset.to_bytes(8, "big"), head_bytes, text)
 
 
 def _is_whole_static(static: bytes) -> bool:
@@ -257,5 +258,5 @@ def _is_whole_static(static: bytes) -> bool:
 def _decode_acknowledged(salt: bytes, mark: bytes) -> int | None:
     if len(mark) < _ACKNOWLEDGED.size:
         return None
-    acknowledged, checksum = _ACKNOWLEDGED.unpack(mark)
-    return acknowledged if checksum == frame_checksum(salt, acknowledged.to_bytes(8, "big")) else None
+    acknowledged_end, checksum = _ACKNOWLEDGED.unpack(mark)
+    return acknowledged_end if checksum == frame_checksum(salt, acknowledged_end.to_bytes(8, "big")) else None

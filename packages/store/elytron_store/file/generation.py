@@ -70,8 +70,8 @@ class NewFrame(NamedTuple):
 def encode_frames(frames: Iterable[NewFrame], /, *, salt: bytes, offset: int) -> bytes:
     """Return the bytes of `frames` placed from `offset` on."""
     data = bytearray()
-    for each in frames:
-        data += encode_frame(each.record, each.bodies, salt=salt, offset=offset + len(data))
+    for new_frame in frames:
+        data += encode_frame(new_frame.record, new_frame.bodies, salt=salt, offset=offset + len(data))
     return bytes(data)
 
 
@@ -111,24 +111,24 @@ def recover_log(path: Path, /) -> None:
     if log is None:
         return
     with log:
-        acknowledged, size, salt = log.acknowledged, log.size(), log.header.salt
-        if size <= acknowledged:
+        acknowledged_end, size, salt = log.acknowledged, log.size(), log.header.salt
+        if size <= acknowledged_end:
             return
-        end = acknowledged
-        for block in log.frames(acknowledged, size):
+        sound_end = acknowledged_end
+        for block in log.frames(acknowledged_end, size):
             if isinstance(block, LogHole) or not log.is_whole(block):
                 break
-            end = block.end
-        if end < size and any(isinstance(block, LogHole) for block in log.frames(HEADER_BYTES, acknowledged)):
+            sound_end = block.end
+        if sound_end < size and any(isinstance(block, LogHole) for block in log.frames(HEADER_BYTES, acknowledged_end)):
             return  # bytes inserted into a damaged log moved its last frames beyond that end: a repair finds them there
-        whole = log.read(acknowledged, end - acknowledged)
+        unacknowledged_bytes = log.read(acknowledged_end, sound_end - acknowledged_end)
     with FileIO(path, "r+") as file:
-        file.truncate(end)
-        file.seek(acknowledged)
+        file.truncate(sound_end)
+        file.seek(acknowledged_end)
         # Written again: after a failed sync the system may consider these bytes clean although they are not.
-        write_all(file, whole)
+        write_all(file, unacknowledged_bytes)
         sync_file(file)
-        acknowledge_end(file, salt, end)
+        acknowledge_end(file, salt, sound_end)
 
 
 def is_unsettled(path: Path, /) -> bool:
@@ -146,14 +146,14 @@ def write_new(path: Path, space: SpaceId, frames: Iterable[NewFrame], /, *, inst
     `instead_of`, which the frames may be read from, is closed before it is replaced: Windows cannot replace an open
     file.
     """
-    beside = path.with_name(f"{path.name}.new")
+    new_path = path.with_name(f"{path.name}.new")
     salt = os.urandom(SALT_BYTES)
     try:
-        with disk.create_file(beside) as file:
+        with disk.create_file(new_path) as file:
             end = HEADER_BYTES
             write_all(file, encode_header(salt, space, acknowledged=end))
-            for each in frames:
-                data = encode_frames((each,), salt=salt, offset=end)
+            for new_frame in frames:
+                data = encode_frames((new_frame,), salt=salt, offset=end)
                 write_all(file, data)
                 end += len(data)
             # One sync is enough here: without its final name the file has no reader.
@@ -161,32 +161,33 @@ def write_new(path: Path, space: SpaceId, frames: Iterable[NewFrame], /, *, inst
             sync_file(file)
         if instead_of is not None:
             instead_of.close()
-        move_durably(beside, path)
+        move_durably(new_path, path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        new_path.unlink(missing_ok=True)
         raise
 
 
 def snapshot_frames(
-    log: GenerationLog, contents: LogContents, /, *, without: frozenset[DocumentRef], rewrite: Rewrite
+    log: GenerationLog, log_contents: LogContents, /, *, without: frozenset[DocumentRef], rewrite: Rewrite
 ) -> Iterator[NewFrame]:
-    """Yield frames with all of `contents` except the documents `without`, and with a rewritten journal.
+    """Yield frames with all of `log_contents` except the documents `without`, and with a rewritten journal.
 
     Bodies are copied with their checksums, so damage is preserved. Lost entries leave placeholders.
     """
-    yield from _journal_frames(log, contents, rewrite)
-    yield from _body_frames(log, contents, without)
+    yield from _journal_frames(log, log_contents, rewrite)
+    yield from _body_frames(log, log_contents, without)
     answers = [
         (
             LoggedAnswer(record.key, record.digest, record.first, record.last, record.at, record.answer.size),
             record.answer,
         )
-        for record in contents.ledger.answered()
+        for record in log_contents.ledger.answered()
     ]
     for start in range(0, len(answers), _FRAME_ITEMS):
-        some = answers[start : start + _FRAME_ITEMS]
+        answer_slice = answers[start : start + _FRAME_ITEMS]
         yield NewFrame(
-            FrameRecord(answers=tuple(record for record, _ in some)), _sealed_bodies(log, [span for _, span in some])
+            FrameRecord(answers=tuple(record for record, _ in answer_slice)),
+            _sealed_bodies(log, [span for _, span in answer_slice]),
         )
 
 
@@ -199,14 +200,14 @@ def entries_frame(first: int, entries: Iterable[JournalEntry], /) -> NewFrame:
 
 
 def _journal_frames(log: GenerationLog, contents: LogContents, rewrite: Rewrite) -> Iterator[NewFrame]:
-    some: list[JournalEntry] = []
+    frame_entries: list[JournalEntry] = []
     for entry in rewrite(_gapless_entries(log.frames(HEADER_BYTES, contents.end))):
-        some.append(entry)
-        if len(some) == _FRAME_ITEMS:
-            yield entries_frame(some[0].first, some)
-            some.clear()
-    if some:
-        yield entries_frame(some[0].first, some)
+        frame_entries.append(entry)
+        if len(frame_entries) == _FRAME_ITEMS:
+            yield entries_frame(frame_entries[0].first, frame_entries)
+            frame_entries.clear()
+    if frame_entries:
+        yield entries_frame(frame_entries[0].first, frame_entries)
 
 
 def _gapless_entries(blocks: Iterable[FrameBlock | LogHole]) -> Iterator[JournalEntry]:
@@ -216,8 +217,8 @@ def _gapless_entries(blocks: Iterable[FrameBlock | LogHole]) -> Iterator[Journal
             # The sequence of the next entry shows how many were lost.
             continue
         for entry in entries_of(block):
-            for lost in range(next_sequence, entry.first):
-                yield engine.lost_entry(lost, entry.at)
+            for lost_sequence in range(next_sequence, entry.first):
+                yield engine.lost_entry(lost_sequence, entry.at)
             yield entry
             next_sequence = entry.sequence + 1
 
@@ -249,9 +250,11 @@ def _sealed_bodies(log: GenerationLog, spans: Sequence[BodySpan]) -> Sequence[by
     start = min((span.at for span in spans), default=0)
     size = max((span.at + CHECKSUM_BYTES + span.size for span in spans), default=0) - start
     # Adjacent bodies are read at once: a rewrite reads every body of the space.
-    near = log.read(start, size) if size <= _READ_BYTES else None
+    nearby_bytes = log.read(start, size) if size <= _READ_BYTES else None
     bodies = (
-        read_sealed(log, span) if near is None else near[span.at - start : span.at - start + CHECKSUM_BYTES + span.size]
+        read_sealed(log, span)
+        if nearby_bytes is None
+        else nearby_bytes[span.at - start : span.at - start + CHECKSUM_BYTES + span.size]
         for span in spans
     )
     # Bytes lost to damage are filled in, so that the frame has its form; the checksums still reveal them.
@@ -301,12 +304,12 @@ def left_by(erasure: ErasureTarget, scrub: DigestScrub, view: LogView, /) -> Era
     refs, ledger = frozenset(erasure.refs), view.contents.ledger
     frames = snapshot_frames(*view, without=refs, rewrite=scrub)
     entries = erasure_entries(erasure, after=ledger.last)
-    ending = (
+    last_frames = (
         entries_frame(entries[start].first, entries[start : start + _FRAME_ITEMS])
         for start in range(0, len(entries), _FRAME_ITEMS)
     )
     documents = sum(ledger.find(ref) is not None for ref in refs)
-    return ErasureRemainder(chain(frames, ending), documents, entries[-1].sequence)
+    return ErasureRemainder(chain(frames, last_frames), documents, entries[-1].sequence)
 
 
 def judge_batches(batches: Sequence[Batch], view: LogView, /) -> tuple[list[Outcome], list[NewFrame]]:
@@ -316,36 +319,40 @@ def judge_batches(batches: Sequence[Batch], view: LogView, /) -> tuple[list[Outc
     frames: list[NewFrame] = []
     for batch in batches:
         try:
-            repeated = stage.find_repeated(batch)
-            if repeated is not None:
-                answer = repeated.answer
+            repeated_receipt = stage.find_repeated(batch)
+            if repeated_receipt is not None:
+                answer = repeated_receipt.answer
                 if isinstance(answer, BodySpan):
-                    answer = read_answer(view.log, repeated.key, answer)
-                outcomes.append(CommitReceipt(repeated.first, repeated.last, replayed=True, answer=answer))
+                    answer = read_answer(view.log, repeated_receipt.key, answer)
+                outcomes.append(
+                    CommitReceipt(repeated_receipt.first, repeated_receipt.last, replayed=True, answer=answer)
+                )
                 continue
             stage.require_expected(batch)
         # A damaged answer refuses only its own batch; the others of the group continue.
-        except (Conflict, StoreCorrupt) as refused:
-            outcomes.append(refused)
+        except (Conflict, StoreCorrupt) as refusal:
+            outcomes.append(refusal)
             continue
-        committed = stage.lay(batch)
-        outcomes.append(committed)
-        frames.append(_frame_of(batch, committed))
+        receipt = stage.lay(batch)
+        outcomes.append(receipt)
+        frames.append(_frame_of(batch, receipt))
     return outcomes, frames
 
 
-def _frame_of(batch: Batch, committed: CommitReceipt) -> NewFrame:
+def _frame_of(batch: Batch, receipt: CommitReceipt) -> NewFrame:
     documents = tuple(LoggedDocument(*change.ref, change.expects + 1, len(change.body)) for change in batch.puts)
-    sealed = [seal_document(document, change.body) for document, change in zip(documents, batch.puts, strict=True)]
+    sealed_documents = [
+        seal_document(document, change.body) for document, change in zip(documents, batch.puts, strict=True)
+    ]
     answers: tuple[LoggedAnswer, ...] = ()
     if batch.idempotency is not None:
         key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
-        answers = (LoggedAnswer(key, digest, committed.first, committed.last, batch.at, len(answer)),)
-        sealed.append(seal_answer(key, answer))
+        answers = (LoggedAnswer(key, digest, receipt.first, receipt.last, batch.at, len(answer)),)
+        sealed_documents.append(seal_answer(key, answer))
     record = FrameRecord(
         documents=documents,
         deletes=tuple(delete.ref for delete in batch.deletes),
-        first=committed.first,
+        first=receipt.first,
         entries=tuple(
             LoggedEntry(
                 batch.at if entry.at is None else entry.at, entry.action, *entry.ref, entry.digest, entry.covers
@@ -354,4 +361,4 @@ def _frame_of(batch: Batch, committed: CommitReceipt) -> NewFrame:
         ),
         answers=answers,
     )
-    return NewFrame(record, sealed)
+    return NewFrame(record, sealed_documents)

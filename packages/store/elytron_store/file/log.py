@@ -136,30 +136,30 @@ class GenerationLog:
 
     def frames(self, start: int, end: int, /) -> Iterator[FrameBlock | LogHole]:
         """Iterate over the frames from offset `start` to `end`; unreadable parts between them come as holes."""
-        at, written_end = start, 0
+        offset, written_end = start, 0
         window, window_at = b"", start
         # The acknowledged end moves if the last frames turn out to be displaced.
-        beyond = self.acknowledged - end
-        while at < (end := self.acknowledged - beyond):
-            if at + _GUESS_BYTES > window_at + len(window):
-                window, window_at = self.read(at, min(_WALK_BYTES, end - at)), at
-            block = self._block_in(window[at - window_at : at - window_at + _GUESS_BYTES], at)
+        bytes_beyond_end = self.acknowledged - end
+        while offset < (end := self.acknowledged - bytes_beyond_end):
+            if offset + _GUESS_BYTES > window_at + len(window):
+                window, window_at = self.read(offset, min(_WALK_BYTES, end - offset)), offset
+            block = self._block_in(window[offset - window_at : offset - window_at + _GUESS_BYTES], offset)
             if block is None or block.copy != 0 or block.end > end:
-                block = self._find_block(at + 1, max(end, self.size()) if self._tries else end)
-                end = self.acknowledged - beyond
+                block = self._find_block(offset + 1, max(end, self.size()) if self._tries else end)
+                end = self.acknowledged - bytes_beyond_end
             if block is None or block.end > end:
-                yield LogHole(at, end)
+                yield LogHole(offset, end)
                 return
             if block.offset - block.shift < written_end:  # a copy of bytes that came before
-                yield LogHole(at, max(at + 1, block.end))
-                at = max(at + 1, block.end)
+                yield LogHole(offset, max(offset + 1, block.end))
+                offset = max(offset + 1, block.end)
                 continue
             # If bytes were removed, a frame begins before the previous frame's original end.
-            if block.offset > at:
-                yield LogHole(at, block.offset)
+            if block.offset > offset:
+                yield LogHole(offset, block.offset)
             written_end = block.end - block.shift
             yield block
-            at = block.end
+            offset = block.end
 
     def is_whole(self, block: FrameBlock, /) -> bool:
         """Return whether both copies of the block and all bodies of its frame are undamaged."""
@@ -177,23 +177,23 @@ class GenerationLog:
             if not is_sound(record, self.read(at, CHECKSUM_BYTES + record.size)):
                 yield record
 
-    def _block_in(self, data: bytes, at: int) -> FrameBlock | None:
-        """Return the block at offset `at`, which `data` begins with, possibly truncated."""
+    def _block_in(self, data: bytes, offset: int) -> FrameBlock | None:
+        """Return the block at `offset`, which `data` begins with, possibly truncated."""
         length = record_bytes(data)
         # Otherwise a damaged length field would cause a read of gigabytes.
         if length is None or length > _RECORD_BYTES_MAX:
             return None
         if HEAD_BYTES + length > len(data):
-            data = self.read(at, HEAD_BYTES + length)
+            data = self.read(offset, HEAD_BYTES + length)
         for shift in self._shifts:
-            block = decode_block(data, salt=self.header.salt, at=at - shift)
+            block = decode_block(data, salt=self.header.salt, at=offset - shift)
             if block is not None:
                 return block.moved(shift)
         return None
 
-    def _realigned(self, at: int) -> FrameBlock | None:
-        """Return the block at `at` that was written for another place, as its checksum shows."""
-        data = self.read(at, _GUESS_BYTES)
+    def _realigned(self, offset: int) -> FrameBlock | None:
+        """Return the block at `offset` that was written for another place, as its checksum shows."""
+        data = self.read(offset, _GUESS_BYTES)
         length = record_bytes(data)
         if not self._tries or length is None or HEAD_BYTES + length > len(data):
             return None
@@ -201,7 +201,7 @@ class GenerationLog:
         # Whatever moved the end of the log moved the frames before it equally, back to the damage.
         at_end = self.size() - (self.header.acknowledged or self.size())
         for shift in (at_end, *range(-_SHIFT_BYTES, _SHIFT_BYTES)):
-            block = decode_block(data, salt=self.header.salt, at=at - shift)
+            block = decode_block(data, salt=self.header.salt, at=offset - shift)
             if block is not None:
                 self._shifts.insert(0, shift)
                 if self.header.acknowledged is not None:
@@ -211,19 +211,19 @@ class GenerationLog:
 
     def _find_block(self, start: int, end: int) -> FrameBlock | None:
         """Return the first whole block at or after `start`."""
-        at = start
-        while at < end:
-            window = self.read(at, min(_SEARCH_BYTES, end - at))
-            place = window.find(MAGIC)
-            while place >= 0:
-                block = self.block_at(at + place) or self._realigned(at + place)
+        offset = start
+        while offset < end:
+            window = self.read(offset, min(_SEARCH_BYTES, end - offset))
+            magic_index = window.find(MAGIC)
+            while magic_index >= 0:
+                block = self.block_at(offset + magic_index) or self._realigned(offset + magic_index)
                 if block is not None:
                     return block
-                place = window.find(MAGIC, place + 1)
+                magic_index = window.find(MAGIC, magic_index + 1)
             if len(window) < len(MAGIC):
                 return None
             # Windows overlap, since the mark may begin in one and end in the next.
-            at += len(window) - len(MAGIC) + 1
+            offset += len(window) - len(MAGIC) + 1
         return None
 
 
@@ -242,16 +242,16 @@ def _find_header(file: FileIO) -> LogHeader | None:
     return find_header(file.read(HEADER_BYTES + _SHIFT_BYTES) or b"")
 
 
-def is_sound(record: LoggedDocument | LoggedAnswer, sealed: bytes, /) -> bool:
-    """Return whether `sealed` is the whole and undamaged body of `record`."""
-    if len(sealed) != CHECKSUM_BYTES + record.size:
+def is_sound(record: LoggedDocument | LoggedAnswer, sealed_bytes: bytes, /) -> bool:
+    """Return whether `sealed_bytes` is the whole and undamaged body of `record`."""
+    if len(sealed_bytes) != CHECKSUM_BYTES + record.size:
         return False
     match record:
         case LoggedDocument():
             ref = DocumentRef(record.collection, record.key)
-            return open_document(ref, record.revision, sealed) is not None
+            return open_document(ref, record.revision, sealed_bytes) is not None
         case LoggedAnswer():
-            return open_answer(record.key, sealed) is not None
+            return open_answer(record.key, sealed_bytes) is not None
 
 
 _LEAST_DEAD_BYTES = 1024 * 1024
@@ -302,16 +302,16 @@ class LogContents:
             self._offsets.append(block.offset)
             self.ledger.last = record.last
             self.entries += len(record.entries)
-        for body, at in block_bodies(block):
+        for body, body_offset in block_bodies(block):
             match body:
                 case LoggedDocument():
-                    document = LedgerDocument(body.revision, BodySpan(at, body.size))
+                    document = LedgerDocument(body.revision, BodySpan(body_offset, body.size))
                     self._count_garbage(self.ledger.put(DocumentRef(body.collection, body.key), document))
                 case LoggedAnswer():
                     # By the log's own times, without a clock: every reader of the log drops the same records.
                     for request in self.ledger.forget_before(body.at):
                         self.dead_bytes += request.answer.size
-                    span = BodySpan(at, body.size)
+                    span = BodySpan(body_offset, body.size)
                     self.ledger.remember(AnsweredRequest(body.key, body.digest, span, body.first, body.last, body.at))
         for ref in record.deletes:
             self._count_garbage(self.ledger.remove(ref))
@@ -365,9 +365,9 @@ class LogContents:
         return page
 
     def _blocks_from(self, log: GenerationLog, sequence: int) -> Iterator[FrameBlock]:
-        first = max(0, bisect_right(self._firsts, sequence) - 1)
-        for place in range(first, len(self._offsets)):
-            block = log.frame_at(self._offsets[place])
+        first_block = max(0, bisect_right(self._firsts, sequence) - 1)
+        for block_number in range(first_block, len(self._offsets)):
+            block = log.frame_at(self._offsets[block_number])
             if block is None:
                 raise StoreCorrupt(what=f"the journal after sequence {sequence - 1}")
             yield block

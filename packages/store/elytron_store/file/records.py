@@ -34,33 +34,33 @@ from elytron_store.manifest import is_folder, is_there
 from elytron_store.private_files import sync_path
 
 
-def record_space(where: StorePaths, space: SpaceId, /) -> None:
+def record_space(paths: StorePaths, space: SpaceId, /) -> None:
     """Write the record of `space`, which has a log, durably. Raises OSError."""
-    path = where.record_of(folder_name(space))
+    path = paths.record_of(folder_name(space))
     if not is_there(path):
-        disk.make_folder(where.records)
+        disk.make_folder(paths.records)
         _write_record(path, space)
-        sync_path(where.records)
+        sync_path(paths.records)
 
 
-def record_earlier(where: StorePaths, /, *, busy_wait_s: float) -> None:
+def record_earlier(paths: StorePaths, /, *, busy_wait_s: float) -> None:
     """Record the spaces of earlier builds, or of a process that died while creating one.
 
     What cannot be recorded now is left to a later opening. Raises OSError.
     """
-    recorded = set(_file_names(where.records))
-    names = [name for name in _file_names(where.spaces) if name not in recorded]
+    recorded_names = set(_file_names(paths.records))
+    names = [name for name in _file_names(paths.spaces) if name not in recorded_names]
     try:
         for name in names:
             # An erasure removes the record before the log; under the lock, none is written between the two.
-            with suppress(StoreBusy, StoreCorrupt), locked_file(where.lock_of(name), wait_s=busy_wait_s):
-                log = GenerationLog.open(where.log_of(name))
+            with suppress(StoreBusy, StoreCorrupt), locked_file(paths.lock_of(name), wait_s=busy_wait_s):
+                log = GenerationLog.open(paths.log_of(name))
                 if log is not None:
                     log.close()
-                    disk.make_folder(where.records)
-                    _write_record(where.record_of(name), log.header.space)
-        if names and is_folder(where.records):
-            sync_path(where.records)
+                    disk.make_folder(paths.records)
+                    _write_record(paths.record_of(name), log.header.space)
+        if names and is_folder(paths.records):
+            sync_path(paths.records)
     except (StoreFull, PermissionRefused):
         return
     except OSError as error:
@@ -68,19 +68,19 @@ def record_earlier(where: StorePaths, /, *, busy_wait_s: float) -> None:
             raise
 
 
-def space_names(where: StorePaths, /) -> list[str]:
+def space_names(paths: StorePaths, /) -> list[str]:
     """Return the names of all spaces that have a folder or a record, in order. Raises OSError."""
-    return sorted({*_file_names(where.spaces), *_file_names(where.records)})
+    return sorted({*_file_names(paths.spaces), *_file_names(paths.records)})
 
 
-def is_recorded(where: StorePaths, name: str, /) -> bool:
+def is_recorded(paths: StorePaths, name: str, /) -> bool:
     """Return whether the space with this folder name has a record."""
-    return is_there(where.record_of(name))
+    return is_there(paths.record_of(name))
 
 
-def recorded_space(where: StorePaths, name: str, /) -> SpaceId | None:
+def recorded_space(paths: StorePaths, name: str, /) -> SpaceId | None:
     """Return the name in a record, None if there is no record or it is empty. Raises StoreCorrupt."""
-    data = _read_file(where.record_of(name))
+    data = _read_file(paths.record_of(name))
     if not data:
         return None
     text = data[CHECKSUM_BYTES:]
@@ -89,49 +89,49 @@ def recorded_space(where: StorePaths, name: str, /) -> SpaceId | None:
     return SpaceId(text.decode())
 
 
-def forget_space(where: StorePaths, name: str, /) -> None:
+def forget_space(paths: StorePaths, name: str, /) -> None:
     """Remove the record of a space and of its losses, durably. Raises OSError."""
-    drop_record(where, name)
-    _remove_file(where.loss_of(name))
+    drop_record(paths, name)
+    _remove_file(paths.loss_of(name))
 
 
-def drop_record(where: StorePaths, name: str, /) -> None:
+def drop_record(paths: StorePaths, name: str, /) -> None:
     """Remove the record of a space, durably. Raises OSError."""
-    _remove_file(where.record_of(name))
+    _remove_file(paths.record_of(name))
 
 
-def read_note(where: StorePaths, name: str, /) -> LossNote:
+def read_note(paths: StorePaths, name: str, /) -> LossNote:
     """Return the note of the losses of the space with this folder name."""
-    return LossNote.read(_read_file(where.loss_of(name)))
+    return LossNote.read(_read_file(paths.loss_of(name)))
 
 
-def record_loss(where: StorePaths, name: str, loss: StoreLoss, /, *, missing: int) -> None:
+def record_loss(paths: StorePaths, name: str, loss: StoreLoss, /, *, missing: int) -> None:
     """Add `loss` to the note of its space; the journal still names `missing` of its documents. Raises OSError."""
-    disk.make_folder(where.losses)
-    disk.write_file(where.loss_of(name), read_note(where, name).grown(loss, missing=missing).to_bytes())
+    disk.make_folder(paths.losses)
+    disk.write_file(paths.loss_of(name), read_note(paths, name).grown(loss, missing=missing).to_bytes())
 
 
-def read_losses(where: StorePaths, space: SpaceId | None, /) -> Sequence[StoreLoss]:
+def read_losses(paths: StorePaths, space: SpaceId | None, /) -> Sequence[StoreLoss]:
     """Return the unacknowledged losses, or only that of `space`."""
     with while_reading("the record of losses"):
-        names = _file_names(where.losses) if space is None else [folder_name(space)]
-        return pending_losses(data for name in names if (data := _read_file(where.loss_of(name))) is not None)
+        names = _file_names(paths.losses) if space is None else [folder_name(space)]
+        return pending_losses(data for name in names if (data := _read_file(paths.loss_of(name))) is not None)
 
 
-def acknowledge_losses(where: StorePaths, space: SpaceId | None, /, *, at: Instant, busy_wait_s: float) -> int:
+def acknowledge_losses(paths: StorePaths, space: SpaceId | None, /, *, at: Instant, busy_wait_s: float) -> int:
     """Remove the losses up to `at` of `space`, or all; return their number. Raises StoreBusy, StoreFull."""
     count = 0
     with while_writing("acknowledging losses"):
-        for name in _file_names(where.losses) if space is None else [folder_name(space)]:
-            with locked_file(where.lock_of(name), wait_s=busy_wait_s):
-                note = read_note(where, name)
-                if note.loss is None or note.loss.at > at:
+        for name in _file_names(paths.losses) if space is None else [folder_name(space)]:
+            with locked_file(paths.lock_of(name), wait_s=busy_wait_s):
+                loss_note = read_note(paths, name)
+                if loss_note.loss is None or loss_note.loss.at > at:
                     continue
                 count += 1
-                if note.missing:
-                    disk.write_file(where.loss_of(name), note.acknowledged().to_bytes())
+                if loss_note.missing:
+                    disk.write_file(paths.loss_of(name), loss_note.acknowledged().to_bytes())
                 else:
-                    _remove_file(where.loss_of(name))
+                    _remove_file(paths.loss_of(name))
     return count
 
 

@@ -41,9 +41,9 @@ _NAMED_PIECES = 5
 """Number of damaged pieces that a loss names; the report lists all of them."""
 
 
-def keep_file(where: StorePaths, name: str, label: str, path: Path, /) -> None:
+def keep_file(paths: StorePaths, name: str, label: str, path: Path, /) -> None:
     """Quarantine the file at `path` under `label`. Raises OSError."""
-    move_durably(path, folder_of(where, name) / label)
+    move_durably(path, folder_of(paths, name) / label)
 
 
 def document_label(ref: DocumentRef, revision: int, /) -> str:
@@ -58,10 +58,10 @@ def blob_label(key: str, /) -> str:
     return f"blob.{key}"
 
 
-def forget_pieces(where: StorePaths, name: str, /, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> None:
+def forget_pieces(paths: StorePaths, name: str, /, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> None:
     """Remove the pieces that an erasure names, and every part of a log that could contain some of it. Raises
     OSError."""
-    folder = where.quarantine / name
+    folder = paths.quarantine / name
     if not is_folder(folder):
         return
     for path in folder.iterdir():
@@ -79,18 +79,18 @@ def is_named(label: str, /, *, refs: Collection[DocumentRef], blobs: Collection[
     return is_document or label.startswith(_STRETCH) or any(label == blob_label(key) for key in blobs)
 
 
-def clear_pieces(where: StorePaths, name: str, /) -> None:
+def clear_pieces(paths: StorePaths, name: str, /) -> None:
     """Remove everything of a space. Raises OSError."""
-    folder = where.quarantine / name
+    folder = paths.quarantine / name
     if is_folder(folder):
         shutil.rmtree(folder)
-        sync_path(where.quarantine)
+        sync_path(paths.quarantine)
 
 
-def folder_of(where: StorePaths, name: str, /) -> Path:
+def folder_of(paths: StorePaths, name: str, /) -> Path:
     """Return the folder for the damaged pieces of a space, created if missing. Raises OSError."""
-    disk.make_folder(where.quarantine)
-    folder = where.quarantine / name
+    disk.make_folder(paths.quarantine)
+    folder = paths.quarantine / name
     disk.make_folder(folder)
     return folder
 
@@ -135,20 +135,22 @@ class SpaceFindings:
 
     def lost_at(self, at: Instant, /, *, missing_before: int) -> StoreLoss | None:
         """Return what a repair at `at` cannot save; `missing_before` documents were counted by an earlier one."""
-        lost = [trouble for trouble in self.troubles if trouble.content and trouble.memory]
-        if not lost:
+        lost_troubles = [trouble for trouble in self.troubles if trouble.content and trouble.memory]
+        if not lost_troubles:
             return None
-        counts = Counter(trouble.damage for trouble in lost)
+        counts = Counter(trouble.damage for trouble in lost_troubles)
         documents = counts[DamageKind.DOCUMENT] + max(0, self.missing - missing_before)
-        is_spare = self.has_log and self.has_end and not (documents or self.lost_entries or counts[DamageKind.BLOB])
-        if is_spare:  # bytes inserted between two frames, which are all there
+        is_log_intact = (
+            self.has_log and self.has_end and not (documents or self.lost_entries or counts[DamageKind.BLOB])
+        )
+        if is_log_intact:  # bytes inserted between two frames, which are all there
             return None
-        descriptions = [trouble.what for trouble in lost if trouble.damage is DamageKind.ENGINE]
+        descriptions = [trouble.what for trouble in lost_troubles if trouble.damage is DamageKind.ENGINE]
         descriptions += [
             f"damaged {damage.value}s" for damage in (DamageKind.DOCUMENT, DamageKind.BLOB) if counts[damage]
         ]
-        what = "; ".join(descriptions[:_NAMED_PIECES])
-        return StoreLoss(self.space, documents, self.lost_entries, counts[DamageKind.BLOB], at, what)
+        description = "; ".join(descriptions[:_NAMED_PIECES])
+        return StoreLoss(self.space, documents, self.lost_entries, counts[DamageKind.BLOB], at, description)
 
     def problems(self, *, repaired: bool) -> Iterator[StoreProblem]:
         """Yield the damage as a report names it."""
@@ -168,20 +170,20 @@ def findings_report(
     ).report(problems, losses=losses)
 
 
-def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
+def examine_space(paths: StorePaths, name: str, /) -> SpaceFindings | None:
     """Read every byte of the space folder `name`; return the findings, None if the space no longer exists."""
     findings = SpaceFindings()
     with while_reading("the record of a space"):
-        is_recorded = records.is_recorded(where, name)
+        is_recorded = records.is_recorded(paths, name)
         try:
-            findings.space = records.recorded_space(where, name)
-        except StoreCorrupt as damaged:
-            findings.troubles.append(SpaceDamage(DamageKind.ENGINE, damaged.what, content=False))
+            findings.space = records.recorded_space(paths, name)
+        except StoreCorrupt as damage_error:
+            findings.troubles.append(SpaceDamage(DamageKind.ENGINE, damage_error.what, content=False))
     log = None
     try:
-        log = GenerationLog.open(where.log_of(name), realigns=True)
-    except StoreCorrupt as lost:
-        findings.troubles.append(SpaceDamage(DamageKind.ENGINE, lost.what))
+        log = GenerationLog.open(paths.log_of(name), realigns=True)
+    except StoreCorrupt as damage:
+        findings.troubles.append(SpaceDamage(DamageKind.ENGINE, damage.what))
     else:
         if log is None and not is_recorded:
             return None
@@ -192,8 +194,8 @@ def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
         with log:
             findings.space = log.header.space
             examine_log(log, findings)
-    for key in blobs.blob_keys(where, name):
-        file = blobs.open_blob(where, name, key)
+    for key in blobs.blob_keys(paths, name):
+        file = blobs.open_blob(paths, name, key)
         if file is None:
             continue  # removed since it was listed
         with file:
@@ -203,52 +205,52 @@ def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
     return findings
 
 
-def repair_space(where: StorePaths, name: str, /, *, at: Instant, busy_wait_s: float) -> SpaceFindings | None:
+def repair_space(paths: StorePaths, name: str, /, *, at: Instant, busy_wait_s: float) -> SpaceFindings | None:
     """Quarantine damaged pieces in the space folder `name` and rewrite the rest; return the findings.
 
     A lost journal entry leaves a placeholder, so that sequences stay gapless. Readable content is preserved, and losses
     are recorded.
     """
-    with locked_file(where.lock_of(name), wait_s=busy_wait_s), while_writing("repairing"):
+    with locked_file(paths.lock_of(name), wait_s=busy_wait_s), while_writing("repairing"):
         # First, since the torn frame of a dead writer is no damage.
-        generation.recover_log(where.log_of(name))
-        findings = examine_space(where, name)
+        generation.recover_log(paths.log_of(name))
+        findings = examine_space(paths, name)
         if findings is None or not findings.troubles:
             return findings
-        missing = records.read_note(where, name).missing
-        findings.loss = findings.lost_at(at, missing_before=missing)
+        missing_count = records.read_note(paths, name).missing
+        findings.loss = findings.lost_at(at, missing_before=missing_count)
         # First: if interrupted after this, a repair counts losses twice rather than never.
         if findings.loss is not None:
-            records.record_loss(where, name, findings.loss, missing=findings.loss.documents)
+            records.record_loss(paths, name, findings.loss, missing=findings.loss.documents)
         if not findings.has_log:
-            _replace_log(where, name, findings.space)
+            _replace_log(paths, name, findings.space)
             return findings
-        _mend_blobs(where, name)
-        log = GenerationLog.open(where.log_of(name), realigns=True)
+        _mend_blobs(paths, name)
+        log = GenerationLog.open(paths.log_of(name), realigns=True)
         if log is not None:
             with log:
-                _mend_log(where, name, log)
+                _mend_log(paths, name, log)
         if findings.space is not None:
-            records.drop_record(where, name)
-            records.record_space(where, findings.space)
+            records.drop_record(paths, name)
+            records.record_space(paths, findings.space)
         return findings
 
 
-def _replace_log(where: StorePaths, name: str, space: SpaceId | None) -> None:
+def _replace_log(paths: StorePaths, name: str, space: SpaceId | None) -> None:
     """Quarantine the remains of a log whose header is lost, so that no frame can be recognised.
 
     Under a known name the space continues, empty except for its blobs, so that it is not mistaken for a new one.
     """
     if space is None:
-        if is_folder(where.spaces / name):
-            move_durably(where.spaces / name, folder_of(where, name) / f"space.{os.urandom(8).hex()}")
-        records.drop_record(where, name)
+        if is_folder(paths.spaces / name):
+            move_durably(paths.spaces / name, folder_of(paths, name) / f"space.{os.urandom(8).hex()}")
+        records.drop_record(paths, name)
         return
-    _mend_blobs(where, name)
-    if is_there(where.log_of(name)):
-        keep_file(where, name, stretch_label(0, os.urandom(8)), where.log_of(name))
-    make_folder(where.spaces / name)
-    generation.write_new(where.log_of(name), space, (), instead_of=None)
+    _mend_blobs(paths, name)
+    if is_there(paths.log_of(name)):
+        keep_file(paths, name, stretch_label(0, os.urandom(8)), paths.log_of(name))
+    make_folder(paths.spaces / name)
+    generation.write_new(paths.log_of(name), space, (), instead_of=None)
 
 
 def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = False) -> CheckReport:
@@ -257,40 +259,46 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
     With `repair`, damaged pieces are quarantined, and an unreadable manifest is replaced. Blocks: call it in a worker
     thread. Raises StoreForeign if the folder has no space of a store, or nothing shows that it was `sealed`; StoreBusy.
     """
-    where = StorePaths(path)
+    paths = StorePaths(path)
     with while_reading("the store"):
-        names = records.space_names(where)
-    if not names and not is_folder(where.losses):
+        names = records.space_names(paths)
+    if not names and not is_folder(paths.losses):
         raise StoreForeign("this folder contains no part of a store: restore it from a backup")
     problems: list[StoreProblem] = []
     with while_reading("the store"):
-        manifest_bytes = where.manifest.read_bytes() if where.manifest.exists() else b""
+        manifest_bytes = paths.manifest.read_bytes() if paths.manifest.exists() else b""
     if known_manifest(manifest_bytes) is None:
         problems.append(StoreProblem(DamageKind.ENGINE, None, "the manifest", quarantined=repair))
         if repair:
             # With a wrong manifest, a sealed store would be opened, and written to, unsealed.
-            is_sealed = where.log_of(folder_name(KEYRING)).exists() or shows_seal(_named_spaces(where, names))
+            is_sealed = paths.log_of(folder_name(KEYRING)).exists() or shows_seal(_named_spaces(paths, names))
             if sealed and not is_sealed:
                 raise StoreForeign(SEALED_LOST)
             with while_writing("repairing"):
-                if where.manifest.exists():
-                    make_folder(where.quarantine)
-                    move_durably(where.manifest, where.quarantine / f"manifest.{os.urandom(8).hex()}")
-                disk.write_file(where.manifest, StoreManifest.fresh(ENGINE, at=at, sealed=is_sealed).to_bytes())
+                if paths.manifest.exists():
+                    make_folder(paths.quarantine)
+                    move_durably(paths.manifest, paths.quarantine / f"manifest.{os.urandom(8).hex()}")
+                disk.write_file(paths.manifest, StoreManifest.fresh(ENGINE, at=at, sealed=is_sealed).to_bytes())
     findings: list[SpaceFindings] = []
     for name in names:
-        each = repair_space(where, name, at=at, busy_wait_s=BUSY_WAIT_S) if repair else examine_space(where, name)
-        if each is not None:
-            findings.append(each)
-            problems.extend(each.problems(repaired=repair))
-    return findings_report(findings, problems, losses=[each.loss for each in findings if each.loss is not None])
+        space_findings = (
+            repair_space(paths, name, at=at, busy_wait_s=BUSY_WAIT_S) if repair else examine_space(paths, name)
+        )
+        if space_findings is not None:
+            findings.append(space_findings)
+            problems.extend(space_findings.problems(repaired=repair))
+    return findings_report(
+        findings,
+        problems,
+        losses=[space_findings.loss for space_findings in findings if space_findings.loss is not None],
+    )
 
 
-def _named_spaces(where: StorePaths, names: Sequence[str]) -> Iterator[SpaceId]:
+def _named_spaces(paths: StorePaths, names: Sequence[str]) -> Iterator[SpaceId]:
     """Yield the names of the spaces whose log header is intact."""
     for name in names:
         with suppress(StoreCorrupt):
-            log = GenerationLog.open(where.log_of(name))
+            log = GenerationLog.open(paths.log_of(name))
             if log is not None:
                 with log:
                     yield log.header.space
@@ -301,16 +309,16 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
     troubles = findings.troubles
     if not log.header.sound:
         troubles.append(SpaceDamage(DamageKind.ENGINE, "one copy of a log's header", content=False))
-    contents = LogContents(log.header.salt)
+    log_contents = LogContents(log.header.salt)
     next_sequence = 1
     for block in log.frames(HEADER_BYTES, log.acknowledged):
         findings.has_end = not isinstance(block, LogHole)
         if isinstance(block, LogHole):
-            contents.holes.append(block)
-            what = f"{block.end - block.start} bytes of a log at {block.start}"
-            troubles.append(SpaceDamage(DamageKind.ENGINE, what))
+            log_contents.holes.append(block)
+            description = f"{block.end - block.start} bytes of a log at {block.start}"
+            troubles.append(SpaceDamage(DamageKind.ENGINE, description))
             continue
-        contents.apply(block)
+        log_contents.apply(block)
         if not log.has_both_copies(block):
             troubles.append(
                 SpaceDamage(DamageKind.JOURNAL_ENTRY, f"one copy of the record at {block.offset}", content=False)
@@ -318,78 +326,80 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
         for entry in entries_of(block):
             if entry.first != next_sequence:
                 findings.lost_entries += max(0, entry.first - next_sequence)
-                lost = f"journal entries {next_sequence} to {entry.first - 1}"
-                troubles.append(SpaceDamage(DamageKind.JOURNAL_GAP, lost, content=False))
+                lost_range = f"journal entries {next_sequence} to {entry.first - 1}"
+                troubles.append(SpaceDamage(DamageKind.JOURNAL_GAP, lost_range, content=False))
             next_sequence = entry.sequence + 1
             findings.entries += 1
-    findings.documents = len(contents.ledger)
-    for broken in _broken_documents(log, contents):
-        troubles.append(SpaceDamage(DamageKind.DOCUMENT, f"document {broken.ref.collection}/{broken.ref.key}"))
-    for answered in _broken_answers(log, contents):
-        request = f"the stored answer to the request of entries {answered.first} to {answered.last}"
+    findings.documents = len(log_contents.ledger)
+    for broken_document in _broken_documents(log, log_contents):
+        troubles.append(
+            SpaceDamage(DamageKind.DOCUMENT, f"document {broken_document.ref.collection}/{broken_document.ref.key}")
+        )
+    for broken_answer in _broken_answers(log, log_contents):
+        request = f"the stored answer to the request of entries {broken_answer.first} to {broken_answer.last}"
         troubles.append(SpaceDamage(DamageKind.ENGINE, request, memory=False))
-    if contents.holes:
-        findings.missing = _count_missing(log, contents)
+    if log_contents.holes:
+        findings.missing = _count_missing(log, log_contents)
 
 
 def _count_missing(log: GenerationLog, contents: LogContents) -> int:
     """Return the number of documents that exist by the journal's last entry but are in no frame."""
-    presence: dict[DocumentRef, bool] = {}
+    is_stored_by_ref: dict[DocumentRef, bool] = {}
     for block in log.frames(HEADER_BYTES, log.acknowledged):
         for entry in () if isinstance(block, LogHole) else entries_of(block):
-            is_stored = entry.action is not JournalAction.DELETE
-            presence[entry.ref] = is_stored and bool(entry.digest) and entry.covers == 1
-    return sum(is_there and contents.ledger.find(ref) is None for ref, is_there in presence.items())
+            is_last_stored = entry.action is not JournalAction.DELETE
+            is_stored_by_ref[entry.ref] = is_last_stored and bool(entry.digest) and entry.covers == 1
+    return sum(is_there and contents.ledger.find(ref) is None for ref, is_there in is_stored_by_ref.items())
 
 
-def _mend_blobs(where: StorePaths, name: str) -> None:
-    for key in blobs.blob_keys(where, name):
-        file = blobs.open_blob(where, name, key)
+def _mend_blobs(paths: StorePaths, name: str) -> None:
+    for key in blobs.blob_keys(paths, name):
+        file = blobs.open_blob(paths, name, key)
         if file is None:
             continue
         with file:
-            whole = blobs.is_whole(file, name, key)
-        if not whole:
-            keep_file(where, name, blob_label(key), where.blob_of(name, key))
+            is_blob_whole = blobs.is_whole(file, name, key)
+        if not is_blob_whole:
+            keep_file(paths, name, blob_label(key), paths.blob_of(name, key))
 
 
-def _mend_log(where: StorePaths, name: str, log: GenerationLog) -> None:
+def _mend_log(paths: StorePaths, name: str, log: GenerationLog) -> None:
     pieces, frames = mended_log(log)
     for label, piece in pieces:
-        disk.write_file(folder_of(where, name) / label, piece)
-    generation.write_new(where.log_of(name), log.header.space, frames, instead_of=log)
+        disk.write_file(folder_of(paths, name) / label, piece)
+    generation.write_new(paths.log_of(name), log.header.space, frames, instead_of=log)
 
 
 def mended_log(log: GenerationLog, /) -> tuple[Sequence[tuple[str, bytes]], Iterator[NewFrame]]:
     """Return the damaged pieces of `log` by quarantine label, and the frames of everything that is left."""
-    contents = LogContents(log.header.salt)
-    contents.catch_up(log)
+    log_contents = LogContents(log.header.salt)
+    log_contents.catch_up(log)
     pieces = [
-        (stretch_label(hole.start, log.header.salt), log.read(hole.start, hole.end - hole.start))
-        for hole in contents.holes
+        (stretch_label(hole_span.start, log.header.salt), log.read(hole_span.start, hole_span.end - hole_span.start))
+        for hole_span in log_contents.holes
     ]
-    for ref, revision, sealed in list(_broken_documents(log, contents)):
-        pieces.append((document_label(ref, revision), sealed))
-        contents.ledger.remove(ref)
+    for ref, revision, sealed_bytes in list(_broken_documents(log, log_contents)):
+        pieces.append((document_label(ref, revision), sealed_bytes))
+        log_contents.ledger.remove(ref)
     # As a list: the records are walked in place, and the loop removes some.
-    for answered in list(_broken_answers(log, contents)):
+    for broken_answer in list(_broken_answers(log, log_contents)):
         # Without its answer the record is useless; a repeat is checked by the revisions of its documents instead.
-        label = stretch_label(answered.answer.at, log.header.salt)
-        pieces.append((label, read_sealed(log, answered.answer)))
-        contents.ledger.drop(answered.key)
-    refs = [ref for ref, _ in contents.ledger.items()] if contents.holes else []
-    rewrite = partial(engine.named_journal, refs=refs)
-    return pieces, generation.snapshot_frames(log, contents, without=frozenset(), rewrite=rewrite)
+        label = stretch_label(broken_answer.answer.at, log.header.salt)
+        pieces.append((label, read_sealed(log, broken_answer.answer)))
+        log_contents.ledger.drop(broken_answer.key)
+    refs = [ref for ref, _ in log_contents.ledger.items()] if log_contents.holes else []
+    rewrite_journal = partial(engine.named_journal, refs=refs)
+    return pieces, generation.snapshot_frames(log, log_contents, without=frozenset(), rewrite=rewrite_journal)
 
 
 def _broken_documents(log: GenerationLog, contents: LogContents) -> Iterator[BrokenDocument]:
     for ref, document in sorted(contents.ledger.items(), key=lambda item: item[1].body.at):
-        sealed = read_sealed(log, document.body)
-        if open_document(ref, document.revision, sealed) is None:
-            yield BrokenDocument(ref, document.revision, sealed)
+        sealed_bytes = read_sealed(log, document.body)
+        if open_document(ref, document.revision, sealed_bytes) is None:
+            yield BrokenDocument(ref, document.revision, sealed_bytes)
 
 
 def _broken_answers(log: GenerationLog, contents: LogContents) -> Iterator[AnsweredRequest[BodySpan]]:
-    for answered in contents.ledger.answered():
-        if open_answer(answered.key, read_sealed(log, answered.answer)) is None:
-            yield answered
+    for stored_answer in contents.ledger.answered():
+        if open_answer(stored_answer.key, read_sealed(log, stored_answer.answer)) is None:
+            yield stored_answer

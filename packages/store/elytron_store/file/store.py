@@ -62,16 +62,16 @@ class FileSpace:
     """
 
     def __init__(
-        self, where: StorePaths, space: SpaceId, /, *, busy_wait_s: float, reserve: DeviceReserve | None = None
+        self, paths: StorePaths, space: SpaceId, /, *, busy_wait_s: float, reserve: DeviceReserve | None = None
     ) -> None:
         self.space = space
         self.name = disk.folder_name(space)
         self.wants_compaction = False
         self.has_failed = False
-        self._where = where
-        self._reserve = reserve or DeviceReserve(where.reserve, most=0, engine=ENGINE)
-        self._path = where.log_of(self.name)
-        self._mark = where.queued / self.name
+        self._where = paths
+        self._reserve = reserve or DeviceReserve(paths.reserve, most=0, engine=ENGINE)
+        self._path = paths.log_of(self.name)
+        self._mark = paths.queued / self.name
         self._has_marked = False
         self._busy_wait_s = busy_wait_s
         self._turn = Lock()
@@ -176,9 +176,9 @@ class FileSpace:
             with self._viewing() as view:
                 view.contents.require_complete()
                 repair.forget_pieces(self._where, self.name, refs=erasure.refs, blobs=erasure.blobs)
-                removed = self._remove_blobs(set(erasure.blobs))
+                removed_count = self._remove_blobs(set(erasure.blobs))
                 # Last, since it writes the entry which says that everything named is gone.
-                return self._erase_documents(view, erasure, removed)
+                return self._erase_documents(view, erasure, removed_count)
 
     def compact_journal(self, runs: Sequence[CompactedRun], /) -> int:
         """Replace each of `runs` with one journal entry; return how many entries were removed. Raises Conflict."""
@@ -186,11 +186,11 @@ class FileSpace:
             if view.is_empty:
                 return sum(1 for _ in engine.compacted_journal((), runs))  # none of its runs exists
             view.contents.require_complete()
-            compaction = generation.CompactedRuns(runs)
-            frames = generation.snapshot_frames(*view, without=frozenset(), rewrite=compaction)
+            compacted_runs = generation.CompactedRuns(runs)
+            frames = generation.snapshot_frames(*view, without=frozenset(), rewrite=compacted_runs)
             self._write_new(frames, view)
             # Counted while the frames were written, so it is known only now.
-            return view.contents.entries - compaction.count
+            return view.contents.entries - compacted_runs.count
 
     def compact(self) -> None:
         """Rewrite the log without unreachable bodies, if that is worth it."""
@@ -201,15 +201,15 @@ class FileSpace:
                 self._write_new(generation.snapshot_frames(*view, without=frozenset(), rewrite=iter), view)
 
     def _append(self, view: LogView, frames: Sequence[NewFrame]) -> None:
-        log, contents = view
-        start = contents.end
-        data = generation.encode_frames(frames, salt=contents.salt, offset=start)
-        generation.append_frames(self._path, data, salt=contents.salt, start=start)
+        log, log_contents = view
+        start = log_contents.end
+        data = generation.encode_frames(frames, salt=log_contents.salt, offset=start)
+        generation.append_frames(self._path, data, salt=log_contents.salt, start=start)
         # Own frames go through the same fold as those of other processes.
         log.acknowledged = start + len(data)
         with self._mutex:
-            contents.catch_up(log)
-        self.wants_compaction = contents.wants_compaction
+            log_contents.catch_up(log)
+        self.wants_compaction = log_contents.wants_compaction
 
     def _write_new(self, frames: Iterable[NewFrame], view: LogView) -> None:
         """Replace the log of `view` with one of `frames`."""
@@ -227,13 +227,13 @@ class FileSpace:
 
     def _erase_documents(self, view: LogView, erasure: ErasureTarget, blobs_removed: int) -> ErasureReceipt:
         def rewrite() -> ErasureReceipt:
-            scrub = generation.DigestScrub(frozenset(erasure.refs))
-            remainder = generation.left_by(erasure, scrub, view)
+            digest_scrub = generation.DigestScrub(frozenset(erasure.refs))
+            remainder = generation.left_by(erasure, digest_scrub, view)
             self._write_new(remainder.frames, view)
             return ErasureReceipt(
                 documents=remainder.documents,
                 blobs=blobs_removed,
-                entries_scrubbed=scrub.count,
+                entries_scrubbed=digest_scrub.count,
                 sequence=remainder.sequence,
             )
 
@@ -252,7 +252,7 @@ class FileSpace:
                 documents, entries = len(view.contents.ledger), view.contents.entries
         except StoreCorrupt:
             pass  # an unreadable log can still be erased, uncounted
-        removed = len(blobs.blob_keys(self._where, self.name))
+        removed_count = len(blobs.blob_keys(self._where, self.name))
         # Renamed in one step, so that a crash leaves a space whole or gone; the rest is swept at the next open.
         disk.make_folder(self._where.trash)
         trash_path = self._where.trash / f"{self.name}.{os.urandom(8).hex()}"
@@ -260,18 +260,18 @@ class FileSpace:
         self._drop_mark()
         shutil.rmtree(trash_path)
         sync_path(self._where.trash)
-        return ErasureReceipt(documents=documents, blobs=removed, entries_scrubbed=entries, sequence=0)
+        return ErasureReceipt(documents=documents, blobs=removed_count, entries_scrubbed=entries, sequence=0)
 
     def _remove_blobs(self, keys: set[str]) -> int:
-        removed = 0
+        removed_count = 0
         for key in keys:
             path = self._where.blob_of(self.name, key)
             if is_there(path):
                 path.unlink()
-                removed += 1
-        if removed:
+                removed_count += 1
+        if removed_count:
             sync_path(self._where.blobs_of(self.name))
-        return removed
+        return removed_count
 
     @contextmanager
     def _reading(self) -> Generator[LogView]:
@@ -300,9 +300,9 @@ class FileSpace:
                 # Another salt is another generation: offsets of the old one mean nothing in it.
                 if self._contents.salt != log.header.salt:
                     self._contents = LogContents(log.header.salt)
-                contents = self._contents
-                contents.catch_up(log)
-            yield LogView(log, contents)
+                log_contents = self._contents
+                log_contents.catch_up(log)
+            yield LogView(log, log_contents)
 
     def _has_begun(self) -> bool:
         with while_reading("the record of a space"):
@@ -348,9 +348,9 @@ class FileStore(Engine):
         durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True, queue_index=True
     )
 
-    def __init__(self, where: StorePaths, reserve: DeviceReserve, /, *, clock: Clock, busy_wait_s: float) -> None:
+    def __init__(self, paths: StorePaths, reserve: DeviceReserve, /, *, clock: Clock, busy_wait_s: float) -> None:
         super().__init__()
-        self._where = where
+        self._where = paths
         self._reserve = reserve
         self._clock = clock
         self._busy_wait_s = busy_wait_s
@@ -397,20 +397,20 @@ class FileStore(Engine):
 
         A caller that finds its own store calls `note_opening`.
         """
-        where = StorePaths(folder)
+        paths = StorePaths(folder)
         await asyncio.to_thread(
-            file_folder.prepare_folder, where, at=clock.now(), profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
+            file_folder.prepare_folder, paths, at=clock.now(), profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
         )
-        reserve = DeviceReserve(where.reserve, most=bounds.reserve_bytes, engine=ENGINE)
+        reserve = DeviceReserve(paths.reserve, most=bounds.reserve_bytes, engine=ENGINE)
         if reserve.may_be_short:
             with suppress(StoreFull):  # writes will be rejected
-                reserve.hold_largest(await asyncio.to_thread(file_folder.largest_log, where))
-        return cls(where, reserve, clock=clock, busy_wait_s=busy_wait_s)
+                reserve.hold_largest(await asyncio.to_thread(file_folder.largest_log, paths))
+        return cls(paths, reserve, clock=clock, busy_wait_s=busy_wait_s)
 
     async def note_opening(self) -> None:
         """Record that the store was opened now, and sweep what dead processes left."""
-        at = self._clock.now()
-        await asyncio.to_thread(file_folder.note_opening, self._where, at=at, busy_wait_s=self._busy_wait_s)
+        opened_at = self._clock.now()
+        await asyncio.to_thread(file_folder.note_opening, self._where, at=opened_at, busy_wait_s=self._busy_wait_s)
 
     async def _commit(self, batch: Batch) -> CommitReceipt:
         _, committer = self._hold(batch.space)
@@ -475,12 +475,14 @@ class FileStore(Engine):
     async def _repair(self) -> CheckReport:
         at, findings = self._clock.now(), list[SpaceFindings]()
         for name in await self._run(records.space_names, self._where):
-            each = await self._run(repair.repair_space, self._where, name, at=at, busy_wait_s=self._busy_wait_s)
-            if each is not None:
-                findings.append(each)
+            space_findings = await self._run(
+                repair.repair_space, self._where, name, at=at, busy_wait_s=self._busy_wait_s
+            )
+            if space_findings is not None:
+                findings.append(space_findings)
         final_findings = await self._examine_all()
-        problems = [problem for each in findings for problem in each.problems(repaired=True)]
-        losses = [each.loss for each in findings if each.loss is not None]
+        problems = [problem for space_findings in findings for problem in space_findings.problems(repaired=True)]
+        losses = [space_findings.loss for space_findings in findings if space_findings.loss is not None]
         return repair.findings_report(final_findings, problems, losses=losses)
 
     async def _examine_all(self) -> Sequence[SpaceFindings]:
@@ -524,13 +526,13 @@ class FileStore(Engine):
     def _hold(self, space: SpaceId) -> tuple[FileSpace, GroupCommitter]:
         cache_entry = self._open_spaces.get(space)
         if cache_entry is None:
-            fresh = FileSpace(self._where, space, busy_wait_s=self._busy_wait_s, reserve=self._reserve)
+            file_space = FileSpace(self._where, space, busy_wait_s=self._busy_wait_s, reserve=self._reserve)
 
             def between() -> Work | None:
-                return fresh.compact if fresh.wants_compaction else None
+                return file_space.compact if file_space.wants_compaction else None
 
-            committer = GroupCommitter(fresh.commit, engine=ENGINE, submit=self._submit, between=between)
-            cache_entry = self._open_spaces[space] = fresh, committer
+            committer = GroupCommitter(file_space.commit, engine=ENGINE, submit=self._submit, between=between)
+            cache_entry = self._open_spaces[space] = file_space, committer
             self._let_go()
         self._open_spaces.move_to_end(space)
         return cache_entry
@@ -548,10 +550,10 @@ class FileStore(Engine):
             return sorted(path.name for path in (folder or self._where.spaces).iterdir())
 
     def _list(self, folder: Path, after: str, limit: int) -> list[SpaceId]:
-        behind = folder_name(after) if after else ""
+        after_name = folder_name(after) if after else ""
         spaces: list[SpaceId] = []
         for name in self._names(folder):
-            if name > behind and len(spaces) < limit:
+            if name > after_name and len(spaces) < limit:
                 try:
                     log = GenerationLog.open(self._where.log_of(name))
                 except StoreCorrupt:

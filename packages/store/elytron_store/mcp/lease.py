@@ -100,34 +100,34 @@ class WriterLease:
         if self._size > MCP_LEASE_CHARS:
             await self.release()
             return False
-        until = self._clock.now() + MCP_LEASE_MS
-        await self._append(self.epoch, LeaseClaim(holder=self._holder, until=until))
+        held_until = self._clock.now() + MCP_LEASE_MS
+        await self._append(self.epoch, LeaseClaim(holder=self._holder, until=held_until))
         # Read after the claim, so that a writer who began before it is seen.
         is_ours = await self._newest() == self.epoch
-        self._until = until if is_ours else 0
+        self._until = held_until if is_ours else 0
         return is_ours
 
     async def _take(self) -> None:
-        before = await self._newest()
-        former_claim = await self._read(before)
+        newest_epoch = await self._newest()
+        former_claim = await self._read(newest_epoch)
         now = self._clock.now()
-        is_ours = former_claim is not None and former_claim.holder == self._holder
-        if self.epoch and not is_ours:
+        has_former_claim = former_claim is not None and former_claim.holder == self._holder
+        if self.epoch and not has_former_claim:
             raise StoreFailed(engine=ENGINE, doing=_OTHERS)
-        if former_claim is not None and not is_ours:
+        if former_claim is not None and not has_former_claim:
             self._require_free(former_claim, now)
-        epoch = before + 1
-        until = now + MCP_LEASE_MS
+        epoch = newest_epoch + 1
+        held_until = now + MCP_LEASE_MS
         self._until, self._size = 0, 0
-        await self._append(epoch, LeaseClaim(holder=self._holder, until=until))
+        await self._append(epoch, LeaseClaim(holder=self._holder, until=held_until))
         own_claim = await self._read(epoch)
-        is_first = own_claim is not None and own_claim.holder == self._holder
+        holds_own_claim = own_claim is not None and own_claim.holder == self._holder
         # The former holder may have renewed its claim between the two reads.
-        if not is_first or await self._newest() != epoch or await self._read(before) != former_claim:
+        if not holds_own_claim or await self._newest() != epoch or await self._read(newest_epoch) != former_claim:
             await self._append(epoch, LeaseClaim(holder=self._holder, until=0))
             raise StoreBusy(engine=ENGINE, waited_s=0)
-        self.is_after_a_crash = former_claim is not None and not former_claim.is_over and not is_ours
-        self.epoch, self._until = epoch, until
+        self.is_after_a_crash = former_claim is not None and not former_claim.is_over and not has_former_claim
+        self.epoch, self._until = epoch, held_until
         for entry in await self._files.list(self._folder):
             if _epoch_of(entry.name) < epoch:
                 await self._files.delete(f"{self._folder}/{entry.name}")
@@ -149,8 +149,8 @@ class WriterLease:
         if not claims:
             return None
         holder = claims[0].holder
-        untils = [claim.until for claim in claims if claim.holder == holder]
-        return LeaseEpoch(holder, 0 if 0 in untils else max(untils))
+        held_untils = [claim.until for claim in claims if claim.holder == holder]
+        return LeaseEpoch(holder, 0 if 0 in held_untils else max(held_untils))
 
     async def _append(self, epoch: int, claim: LeaseClaim) -> None:
         # A line break before it too: the remains of a broken append spoil no claim.

@@ -64,8 +64,10 @@ class LogGeneration:
     @property
     def rank(self) -> tuple[tuple[int, int], str]:
         """Return the time at which it was created, or last appended to: the current generation has the highest."""
-        epoch, number, _ = self.name.split(".")
-        return max([(int(epoch), int(number)), *((name.epoch, name.number) for name, _ in self.shards)]), self.name
+        epoch, generation_number, _ = self.name.split(".")
+        return max(
+            [(int(epoch), int(generation_number)), *((name.epoch, name.number) for name, _ in self.shards)]
+        ), self.name
 
 
 def shard_name(text: str, /) -> ShardName | None:
@@ -81,11 +83,11 @@ def is_generation(text: str, /) -> bool:
 
 def appending_lines(data: bytes, /) -> Iterator[str]:
     """Yield the lines of one append of `data`."""
-    size = MCP_LINE_BYTES
-    for start in range(0, len(data), size) or (0,):
-        part = data[start : start + size]
-        sign = MORE if start + size < len(data) else ""
-        yield f"{sign}{binascii.b2a_base64(part, newline=False).decode()}\n"
+    line_bytes = MCP_LINE_BYTES
+    for start in range(0, len(data), line_bytes) or (0,):
+        part = data[start : start + line_bytes]
+        continuation_mark = MORE if start + line_bytes < len(data) else ""
+        yield f"{continuation_mark}{binascii.b2a_base64(part, newline=False).decode()}\n"
 
 
 def bytes_in(line: str, /) -> int:
@@ -97,17 +99,17 @@ def bytes_in(line: str, /) -> int:
 def join_shards(texts: Iterable[tuple[int, str]], /) -> bytes:
     """Return the bytes of a log from its shards' starts and texts, without unfinished lines."""
     data = bytearray()
-    end = 0
+    joined_end = 0
     for start, text in texts:
         # A shard that begins earlier cuts off what the writer before it did not finish.
         del data[start:]
         data += bytes(start - len(data))  # a lost shard leaves a hole to be found
-        end = min(end, start)
+        joined_end = min(joined_end, start)
         for line in text.split("\n")[:-1]:
             data += _bytes_of(line.removeprefix(MORE))
             if not line.startswith(MORE):
-                end = len(data)
-    return bytes(data[:end])
+                joined_end = len(data)
+    return bytes(data[:joined_end])
 
 
 def _bytes_of(line: str) -> bytes:
@@ -163,10 +165,10 @@ class ShardLog:
     After a failed append it is unknown what arrived: the caller reloads the log, and late arrivals are cut off.
     """
 
-    def __init__(self, shared: SharedContext, folder: str, space: SpaceId | None, /) -> None:
+    def __init__(self, shared_context: SharedContext, folder: str, space: SpaceId | None, /) -> None:
         self.view = LogView.empty()
         self.is_worth_rewriting = False
-        self._shared = shared
+        self._shared = shared_context
         self._folder = folder
         self._space = space
         self._bytes = BytesIO()
@@ -184,8 +186,8 @@ class ShardLog:
         """Load the log; without one, `view` is empty. With `is_to_be_cut`, later arrivals are ignored."""
         self._shard = None
         log_generation = await standing_generation(self._shared.files, self._folder)
-        epoch, number = (0, 0) if log_generation is None else log_generation.rank[0]
-        self._number = max(self._number, number if epoch == self._shared.lease.epoch else 0)
+        epoch, generation_number = (0, 0) if log_generation is None else log_generation.rank[0]
+        self._number = max(self._number, generation_number if epoch == self._shared.lease.epoch else 0)
         if log_generation is None or log_generation.is_gone:
             self.view, self._generation = LogView.empty(), None
             return
@@ -203,16 +205,16 @@ class ShardLog:
 
     async def append(self, frames: Sequence[NewFrame], /) -> None:
         """Append `frames` to the log. Raises the error of any call; then the log has to be reloaded."""
-        log, contents = self.view
-        start = log.acknowledged
-        data = generation.encode_frames(frames, salt=contents.salt, offset=start)
-        await self._put(data, at=start)
+        log, log_contents = self.view
+        frames_start = log.acknowledged
+        data = generation.encode_frames(frames, salt=log_contents.salt, offset=frames_start)
+        await self._put(data, at=frames_start)
         await self._shared.lease.confirm()
         # After the confirmation: until then no reader of this handle sees the frames.
         self._bytes.seek(0, SEEK_END)
         self._bytes.write(data)
-        log.acknowledged = start + len(data)
-        contents.catch_up(log)
+        log.acknowledged = frames_start + len(data)
+        log_contents.catch_up(log)
         self._note_worth()
 
     async def write_new(self, frames: Iterable[NewFrame], /) -> None:
@@ -220,8 +222,8 @@ class ShardLog:
         assert self._space is not None, "a log whose header is lost is not rewritten"
         salt = self._shared.ids.secret(SALT_BYTES)
         data = bytearray(encode_header(salt, self._space, acknowledged=HEADER_BYTES))
-        for each in frames:
-            data += generation.encode_frames((each,), salt=salt, offset=len(data))
+        for new_frame in frames:
+            data += generation.encode_frames((new_frame,), salt=salt, offset=len(data))
         self._generation, self._shard, self._shards = LogGeneration(self._fresh_name(), (), is_gone=False), None, 0
         await self._put(bytes(data), at=0)
         await self._stand(READY)
@@ -248,9 +250,9 @@ class ShardLog:
         self._bytes = BytesIO(data)
         log = GenerationLog(self._bytes, header)
         log.acknowledged = len(data)
-        contents = LogContents(header.salt)
-        contents.catch_up(log)
-        self.view = LogView(log, contents)
+        log_contents = LogContents(header.salt)
+        log_contents.catch_up(log)
+        self.view = LogView(log, log_contents)
 
     async def _stand(self, word: str) -> None:
         """Make the newly written generation the current one, and remove all others."""
@@ -275,10 +277,10 @@ class ShardLog:
             self._shard = path, size + len(line)
             at += bytes_in(line)
 
-    def _begin_shard(self, at: int) -> None:
+    def _begin_shard(self, offset: int) -> None:
         assert self._generation is not None, "a shard is one of a generation"
         self._number += 1
-        name = ShardName(self._shared.lease.epoch, self._number, at)
+        name = ShardName(self._shared.lease.epoch, self._number, offset)
         self._shard = f"{self._folder}/{self._generation.name}/{name}", 0
         self._shards += 1
 
@@ -294,8 +296,8 @@ class ShardLog:
 
     def _note_worth(self) -> None:
         shard_count = self.size * 4 // 3 // store_limits.MCP_SHARD_CHARS + 1
-        is_long = self._shards >= max(MCP_SHARDS, 2 * shard_count) and not self.view.contents.holes
-        self.is_worth_rewriting = self.view.contents.wants_compaction or is_long
+        has_many_shards = self._shards >= max(MCP_SHARDS, 2 * shard_count) and not self.view.contents.holes
+        self.is_worth_rewriting = self.view.contents.wants_compaction or has_many_shards
 
 
 async def standing_generation(files: ToolFiles, folder: str, /) -> LogGeneration | None:
@@ -304,22 +306,22 @@ async def standing_generation(files: ToolFiles, folder: str, /) -> LogGeneration
     for entry in await files.list(folder):
         if not is_generation(entry.name):
             continue
-        inside = await files.list(f"{folder}/{entry.name}")
-        names = {each.name for each in inside}
+        folder_entries = await files.list(f"{folder}/{entry.name}")
+        names = {each.name for each in folder_entries}
         if names & {READY, GONE_MARK}:
-            shards = [(name, each.size) for each in inside if (name := shard_name(each.name)) is not None]
+            shards = [(name, each.size) for each in folder_entries if (name := shard_name(each.name)) is not None]
             generations.append(LogGeneration(entry.name, tuple(sorted(shards)), is_gone=GONE_MARK in names))
     return max(generations, key=lambda each: each.rank, default=None)
 
 
 async def read_text(files: ToolFiles, path: str, size: int, /) -> str:
     """Return the first `size` characters of the file at `path`, read in parts. Raises StoreUnavailable."""
-    parts: list[str] = []
-    at = 0
-    while at < size:
-        part = await files.read(path, offset=at, length=min(store_limits.MCP_WRITE_CHARS, size - at))
-        if not part:
+    text_parts: list[str] = []
+    offset = 0
+    while offset < size:
+        text_part = await files.read(path, offset=offset, length=min(store_limits.MCP_WRITE_CHARS, size - offset))
+        if not text_part:
             raise StoreUnavailable("a file on the MCP file server is shorter than the server reported: try again")
-        parts.append(part)
-        at += len(part.encode())
-    return "".join(parts)
+        text_parts.append(text_part)
+        offset += len(text_part.encode())
+    return "".join(text_parts)

@@ -51,8 +51,8 @@ class BlobVersion(NamedTuple):
 class BlobFiles:
     """The blobs in `folder`, of one space."""
 
-    def __init__(self, shared: SharedContext, folder: str, /) -> None:
-        self._shared = shared
+    def __init__(self, shared_context: SharedContext, folder: str, /) -> None:
+        self._shared = shared_context
         self._folder = folder
 
     async def write(self, key: str, chunks: AsyncIterable[bytes], /) -> int:
@@ -128,31 +128,31 @@ class BlobFiles:
         return True
 
     async def _chunks(self, key: str, version: BlobVersion) -> AsyncIterator[bytes]:
-        size, index = 0, 0
+        total_bytes, index = 0, 0
         for part in range(version.parts):
             async for line in self._lines(f"{self._of(key)}/{version.name}/{part:06}", key):
                 chunk = _open_line(line, key, version.name, index)
-                size, index = size + len(chunk), index + 1
+                total_bytes, index = total_bytes + len(chunk), index + 1
                 yield chunk
-        if size != version.size:
+        if total_bytes != version.size:
             raise StoreCorrupt(what=f"blob {key}")
 
     async def _lines(self, path: str, key: str) -> AsyncIterator[str]:
-        rest, at = "", 0
+        line_rest, offset = "", 0
         while True:
             try:
-                text = await self._shared.files.read(path, offset=at, length=store_limits.MCP_WRITE_CHARS)
+                text = await self._shared.files.read(path, offset=offset, length=store_limits.MCP_WRITE_CHARS)
             except NotFound:
                 # A missing part is damage only while the folder of its version exists.
                 if await self._shared.files.list(path.rpartition("/")[0]):
                     raise StoreCorrupt(what=f"blob {key}") from None
                 raise StoreUnavailable("a blob was replaced or removed while it was read: read it again") from None
-            at += len(text.encode())
-            *whole, rest = (rest + text).split("\n")
-            for line in whole:
+            offset += len(text.encode())
+            *whole_lines, line_rest = (line_rest + text).split("\n")
+            for line in whole_lines:
                 yield line
             if len(text) < store_limits.MCP_WRITE_CHARS:
-                if rest:
+                if line_rest:
                     raise StoreCorrupt(what=f"blob {key}")
                 return
 
@@ -178,10 +178,10 @@ class BlobFiles:
 class _VersionWriter:
     """A version being written. Small chunks share an append."""
 
-    def __init__(self, shared: SharedContext, folder: str, key: str, /) -> None:
+    def __init__(self, shared_context: SharedContext, folder: str, key: str, /) -> None:
         self.parts = 0
         self.size = 0
-        self._shared = shared
+        self._shared = shared_context
         self._folder = folder
         self._key = key
         self._index = 0
@@ -191,8 +191,8 @@ class _VersionWriter:
         self.size += len(chunk)
         await self._shared.lease.hold()
         version = self._folder.rpartition("/")[2]
-        sealed = _chunk_checksum(self._key, version, self._index, chunk) + chunk
-        line = f"{binascii.b2a_base64(sealed, newline=False).decode()}\n"
+        sealed_chunk = _chunk_checksum(self._key, version, self._index, chunk) + chunk
+        line = f"{binascii.b2a_base64(sealed_chunk, newline=False).decode()}\n"
         if not self.parts or self._chars + len(line) > store_limits.MCP_SHARD_CHARS:
             self.parts, self._chars = self.parts + 1, 0
         path = f"{self._folder}/{self.parts - 1:06}"
@@ -207,18 +207,18 @@ def _chunk_checksum(key: str, version: str, index: int, chunk: bytes) -> bytes:
 def _open_line(line: str, key: str, version: str, index: int) -> bytes:
     """Return the chunk in a line. Raises StoreCorrupt."""
     with suppress(binascii.Error, ValueError):
-        sealed = binascii.a2b_base64(line, strict_mode=True)
-        chunk = sealed[CHECKSUM_BYTES:]
-        if sealed[:CHECKSUM_BYTES] == _chunk_checksum(key, version, index, chunk):
+        sealed_chunk = binascii.a2b_base64(line, strict_mode=True)
+        chunk = sealed_chunk[CHECKSUM_BYTES:]
+        if sealed_chunk[:CHECKSUM_BYTES] == _chunk_checksum(key, version, index, chunk):
             return chunk
     raise StoreCorrupt(what=f"blob {key}")
 
 
 def _named_version(name: str) -> BlobVersion | None:
-    parts = name.split(".")
-    if len(parts) != len(BlobVersion._fields) or not (parts[1].isdecimal() and parts[2].isdecimal()):
+    name_parts = name.split(".")
+    if len(name_parts) != len(BlobVersion._fields) or not (name_parts[1].isdecimal() and name_parts[2].isdecimal()):
         return None
-    return BlobVersion(parts[0], int(parts[1]), int(parts[2]))
+    return BlobVersion(name_parts[0], int(name_parts[1]), int(name_parts[2]))
 
 
 T = TypeVar("T")
@@ -227,13 +227,13 @@ T = TypeVar("T")
 class SpaceLog:
     """The space in the folder `name`, None if its name is lost. Waiting commits are appended together."""
 
-    def __init__(self, shared: SharedContext, name: str, space: SpaceId | None, /) -> None:
-        self.folder = f"{shared.root}/spaces/{name[:2]}/{name}"  # a listing is bounded, so each folder has few
-        self.blobs = BlobFiles(shared, f"{shared.root}/blobs/{name[:2]}/{name}")
-        self._shared = shared
-        self._aside = RemotePieces(shared.files, f"{shared.root}/quarantine/{name[:2]}/{name}")
+    def __init__(self, shared_context: SharedContext, name: str, space: SpaceId | None, /) -> None:
+        self.folder = f"{shared_context.root}/spaces/{name[:2]}/{name}"  # a listing is bounded, so each folder has few
+        self.blobs = BlobFiles(shared_context, f"{shared_context.root}/blobs/{name[:2]}/{name}")
+        self._shared = shared_context
+        self._aside = RemotePieces(shared_context.files, f"{shared_context.root}/quarantine/{name[:2]}/{name}")
         self._space = space
-        self._log = ShardLog(shared, self.folder, space)
+        self._log = ShardLog(shared_context, self.folder, space)
         self._is_loaded = False
         self._is_to_be_cut = False
         self._turn = asyncio.Lock()
@@ -283,12 +283,15 @@ class SpaceLog:
             view = self._log.view
             view.contents.require_complete()
             await self._aside.forget(refs=erasure.refs, blobs=erasure.blobs)
-            scrub = generation.DigestScrub(frozenset(erasure.refs))
-            remainder = generation.left_by(erasure, scrub, view)
+            digest_scrub = generation.DigestScrub(frozenset(erasure.refs))
+            remainder = generation.left_by(erasure, digest_scrub, view)
             await self._log.write_new(remainder.frames)
             blobs = sum([await self.blobs.remove(key) for key in set(erasure.blobs)])
             return ErasureReceipt(
-                documents=remainder.documents, blobs=blobs, entries_scrubbed=scrub.count, sequence=remainder.sequence
+                documents=remainder.documents,
+                blobs=blobs,
+                entries_scrubbed=digest_scrub.count,
+                sequence=remainder.sequence,
             )
 
     async def compact_journal(self, runs: Sequence[CompactedRun], /) -> int:
@@ -298,9 +301,9 @@ class SpaceLog:
             if view.is_empty:
                 return sum(1 for _ in engine.compacted_journal((), runs))  # none of its runs exists
             view.contents.require_complete()
-            compaction = generation.CompactedRuns(runs)
-            await self._log.write_new(generation.snapshot_frames(*view, without=frozenset(), rewrite=compaction))
-            return view.contents.entries - compaction.count
+            compacted_runs = generation.CompactedRuns(runs)
+            await self._log.write_new(generation.snapshot_frames(*view, without=frozenset(), rewrite=compacted_runs))
+            return view.contents.entries - compacted_runs.count
 
     async def examine(self) -> SpaceFindings | None:
         """Read everything on the server again; return the findings, None if there is no such space."""
@@ -309,8 +312,8 @@ class SpaceLog:
             findings = SpaceFindings(space=self._space)
             try:
                 await self._load()
-            except StoreCorrupt as lost:
-                findings.troubles.append(SpaceDamage(DamageKind.ENGINE, lost.what))
+            except StoreCorrupt as damage_error:
+                findings.troubles.append(SpaceDamage(DamageKind.ENGINE, damage_error.what))
                 return findings
             if self._log.view.is_empty:
                 return None

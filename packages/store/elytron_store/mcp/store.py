@@ -52,9 +52,9 @@ class McpStore(Engine):
         durable=True, single_writer=True, erasure=ErasurePromise.OF_SERVER, ttl=True, following=False
     )
 
-    def __init__(self, shared: SharedContext, /) -> None:
+    def __init__(self, shared_context: SharedContext, /) -> None:
         super().__init__()
-        self._shared = shared
+        self._shared = shared_context
         self._logs: OrderedDict[SpaceId, SpaceLog] = OrderedDict()
         self._names: dict[str, SpaceId] = {}
 
@@ -74,19 +74,19 @@ class McpStore(Engine):
 
         Raises StoreBusy, StoreMissing, StoreForeign, StoreNewer, Unauthorized, Unreachable, and then changes nothing.
         """
-        lease = WriterLease(files, f"{_ROOT}/lease", holder=ids.new(), clock=clock)
+        writer_lease = WriterLease(files, f"{_ROOT}/lease", holder=ids.new(), clock=clock)
         try:
             current_manifest = await _remote_manifest(files, is_made=is_made)
             if current_manifest is not None:
                 manifest.require_match(current_manifest, engine=ENGINE, profile=profile, sealed=sealed)
-            await lease.hold()
+            await writer_lease.hold()
             if current_manifest is None:
                 new_manifest = StoreManifest.fresh(ENGINE, at=clock.now(), profile=profile, sealed=sealed)
                 await files.write(f"{_ROOT}/manifest.json", new_manifest.to_bytes().decode(), mode=WriteMode.TRUNCATE)
         except BaseException:
             await files.close()
             raise
-        return cls(SharedContext(files, lease, ids, _ROOT))
+        return cls(SharedContext(files, writer_lease, ids, _ROOT))
 
     async def _commit(self, batch: Batch) -> CommitReceipt:
         return await self._space(batch.space).commit(batch)
@@ -114,12 +114,12 @@ class McpStore(Engine):
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         """Return spaces in the order of their digests; only `check` names one whose header is lost."""
         await self._shared.lease.hold()
-        behind = folder_name(after) if after else ""
+        after_name = folder_name(after) if after else ""
         spaces: list[SpaceId] = []
         for name in await self._folders():
             if len(spaces) == limit:
                 break
-            if name > behind and (space := await self._name_of(name)) is not None:
+            if name > after_name and (space := await self._name_of(name)) is not None:
                 spaces.append(space)
         return spaces
 
@@ -151,9 +151,9 @@ class McpStore(Engine):
         await self._shared.lease.hold()
         problems: list[StoreProblem] = []
         for name in await self._folders():
-            mended = await self._log_of(name, await self._name_of(name)).repair()
-            if mended is not None:
-                problems += mended.problems(repaired=True)
+            repaired_findings = await self._log_of(name, await self._name_of(name)).repair()
+            if repaired_findings is not None:
+                problems += repaired_findings.problems(repaired=True)
         return findings_report(await self._examined(), problems)
 
     async def close(self) -> None:
@@ -181,10 +181,10 @@ class McpStore(Engine):
 
     def _let_go(self) -> None:
         """Drop the least recently used spaces beyond the limit."""
-        size = 0
+        cached_bytes = 0
         for space, space_log in reversed(list(self._logs.items())):
-            size += space_log.size
-            if size > MCP_HELD_BYTES and space_log.is_idle:
+            cached_bytes += space_log.size
+            if cached_bytes > MCP_HELD_BYTES and space_log.is_idle:
                 del self._logs[space]
 
     async def _while_open(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
@@ -206,12 +206,12 @@ class McpStore(Engine):
             generation = await standing_generation(self._shared.files, folder)
             if generation is None or generation.is_gone or not generation.shards:
                 return None
-            (shard, size) = generation.shards[0]
+            (shard, shard_size) = generation.shards[0]
             path = f"{folder}/{generation.name}/{shard}"
             with suppress(NotFound):
-                text = await read_text(self._shared.files, path, min(size, _HEADER_CHARS))
-                line = text.partition("\n")[0].removeprefix("~")
-                header = decode_header(join_shards([(0, line[: len(line) // 4 * 4] + "\n")])[:HEADER_BYTES])
+                text = await read_text(self._shared.files, path, min(shard_size, _HEADER_CHARS))
+                first_line = text.partition("\n")[0].removeprefix("~")
+                header = decode_header(join_shards([(0, first_line[: len(first_line) // 4 * 4] + "\n")])[:HEADER_BYTES])
                 if header is not None:
                     self._names[name] = header.space
         return self._names.get(name)

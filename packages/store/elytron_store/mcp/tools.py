@@ -93,20 +93,20 @@ class ToolSession:
         self._closed = False
 
     async def call(self, tool: str, arguments: Mapping[str, Any], /) -> StorageToolAnswer:
-        client, owner = await self._opened()
-        calling = asyncio.ensure_future(client.call_tool(tool, dict(arguments)))
+        client, client_owner = await self._opened()
+        call_task = asyncio.ensure_future(client.call_tool(tool, dict(arguments)))
         try:
             async with asyncio.timeout(self._timeout_s):
-                await asyncio.wait({calling, owner}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({call_task, client_owner}, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
             raise self._lost("in time") from None
         finally:
-            if not calling.done():
-                calling.cancel()
-        if calling.cancelled() or not calling.done() or calling.exception() is not None:
+            if not call_task.done():
+                call_task.cancel()
+        if call_task.cancelled() or not call_task.done() or call_task.exception() is not None:
             await self._let_go()
             raise self._lost("any more")
-        return _RawAnswer(calling.result())
+        return _RawAnswer(call_task.result())
 
     async def close(self) -> None:
         self._closed = True
@@ -130,16 +130,16 @@ class ToolSession:
             except ConnectionError:
                 raise self._lost("there") from None
 
-    async def _own(self, opened: "asyncio.Future[Client]", leave: asyncio.Event) -> None:
+    async def _own(self, client_future: "asyncio.Future[Client]", leave: asyncio.Event) -> None:
         """Open a client, and close it in the same task, as its library requires."""
         try:
             async with self._connect() as client:
-                opened.set_result(client)
+                client_future.set_result(client)
                 await leave.wait()
         except (Exception, asyncio.CancelledError):  # noqa: BLE001 - groups of any exceptions of a transport
             with suppress(asyncio.InvalidStateError):
-                opened.set_exception(ConnectionError())
-                opened.exception()
+                client_future.set_exception(ConnectionError())
+                client_future.exception()
 
     async def _let_go(self) -> None:
         self._leave.set()
@@ -264,8 +264,8 @@ class _ReadChunk(_ToolText):
     score: float = 0.0
 
     def to_hit(self) -> FileHit:
-        span = self.file_seek_start_bytes, self.file_seek_end_bytes
-        return FileHit(self.file_path, *span, self.chunk_content, self.score)
+        byte_span = self.file_seek_start_bytes, self.file_seek_end_bytes
+        return FileHit(self.file_path, *byte_span, self.chunk_content, self.score)
 
 
 class _FoundFiles(_ToolText):
@@ -284,8 +284,8 @@ class ToolFiles:
 
     def __init__(self, caller: ToolCaller, /, *, project: str, sleep: Sleep = asyncio.sleep) -> None:
         if not _PROJECT.fullmatch(project):
-            most = MCP_PROJECT_CHARS
-            raise InvalidInput(field="project", problem=f"is not 1 to {most} letters, digits, _ . or -")
+            max_chars = MCP_PROJECT_CHARS
+            raise InvalidInput(field="project", problem=f"is not 1 to {max_chars} letters, digits, _ . or -")
         self._caller = caller
         self._project = project
         self._sleep = sleep
@@ -306,10 +306,10 @@ class ToolFiles:
         async def is_done() -> bool:
             # An answer may be lost although the text arrived: the length of the file shows it.
             entry = await self.stat(path)
-            size = 0 if entry is None else entry.size
-            if size not in {offset, offset + len(text.encode())}:
+            stored_size = 0 if entry is None else entry.size
+            if stored_size not in {offset, offset + len(text.encode())}:
                 raise Unreachable("the MCP file server failed during an append")
-            return size != offset
+            return stored_size != offset
 
         await self._call("file_write", arguments, is_done=is_done if mode is WriteMode.APPEND else None)
 
@@ -353,10 +353,10 @@ class ToolFiles:
     ) -> str:
         call_arguments = {"project": self._project, **arguments}
         answer = await self._caller.call(tool, call_arguments)
-        for delay in MCP_RETRY_S:
+        for delay_s in MCP_RETRY_S:
             if not answer.is_error or not _parse_failure(answer.text).retryable:
                 break
-            await self._sleep(delay)
+            await self._sleep(delay_s)
             if is_done is not None and await is_done():
                 return "{}"
             answer = await self._caller.call(tool, call_arguments)
@@ -369,16 +369,16 @@ def require_path(path: str, /, *, is_root_fine: bool = False) -> str:
     """Return `path`: absolute, without empty, `.` or `..` parts, spaces and control characters. Raises InvalidInput."""
     if is_root_fine and path == "":
         return path
-    is_one = (
+    is_clean_path = (
         path.startswith("/")
         and len(path) <= MCP_PATH_CHARS
         and all(part not in {"", ".", ".."} for part in path[1:].split("/"))
         and path.isprintable()
         and not any(char.isspace() for char in path)
     )
-    if not is_one:
-        most = MCP_PATH_CHARS
-        problem = f"is not an absolute path of up to {most} characters without spaces and empty, . or .. parts"
+    if not is_clean_path:
+        max_chars = MCP_PATH_CHARS
+        problem = f"is not an absolute path of up to {max_chars} characters without spaces and empty, . or .. parts"
         raise InvalidInput(field="path", problem=problem)
     return path
 

@@ -51,35 +51,37 @@ def parse_address(url: str, /) -> PostgresAddress:
     if not url.startswith("postgresql://"):
         raise StoreUrlInvalid(problem="names no server: the URL must begin with postgresql://")
     try:
-        parts = urlsplit(url)
-        parameters = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        url_parts = urlsplit(url)
+        parameters = parse_qsl(url_parts.query, keep_blank_values=True, strict_parsing=bool(url_parts.query))
     except ValueError:
         raise StoreUrlInvalid(problem="is not the URL of a Postgres server") from None
-    own = {name: value for name, value in parameters if name in _OWN}
-    others = [(name, value) for name, value in parameters if name not in own]
-    if len(own) + len(others) != len(parameters) or parts.fragment:
+    own_parameters = {name: value for name, value in parameters if name in _OWN}
+    driver_parameters = [(name, value) for name, value in parameters if name not in own_parameters]
+    if len(own_parameters) + len(driver_parameters) != len(parameters) or url_parts.fragment:
         raise StoreUrlInvalid(problem="has a repeated parameter or a fragment")
-    schema = own.get("schema", DEFAULT_SCHEMA)
+    schema = own_parameters.get("schema", DEFAULT_SCHEMA)
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise StoreUrlInvalid(problem="names a schema that is not up to 31 lower-case letters, digits and underscores")
     # libpq reads %20 as a space, and a plus sign literally.
-    conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(others, quote_via=quote), ""))
+    conninfo = urlunsplit(
+        ("postgresql", url_parts.netloc, url_parts.path, urlencode(driver_parameters, quote_via=quote), "")
+    )
     return PostgresAddress(
         conninfo=conninfo,
-        place=_named_place(parts.netloc, parts.path, dict(others)),
+        place=_named_place(url_parts.netloc, url_parts.path, dict(driver_parameters)),
         schema=schema,
-        sealed=_read_answer(own.get("sealed", "yes"), name="sealed"),
-        portable=_read_answer(own.get("portable", "no"), name="portable"),
-        connections=_read_connections(own.get("connections", f"{POSTGRES_CONNECTIONS}")),
-        recycles_log=_read_answer(own.get("recycle_log", "no"), name="recycle_log"),
-        blobs=_read_objects(own.get("blobs")),
+        sealed=_read_answer(own_parameters.get("sealed", "yes"), name="sealed"),
+        portable=_read_answer(own_parameters.get("portable", "no"), name="portable"),
+        connections=_read_connections(own_parameters.get("connections", f"{POSTGRES_CONNECTIONS}")),
+        recycles_log=_read_answer(own_parameters.get("recycle_log", "no"), name="recycle_log"),
+        blobs=_read_objects(own_parameters.get("blobs")),
     )
 
 
-def _named_place(netloc: str, path: str, others: dict[str, str]) -> str:
-    server = netloc.rpartition("@")[2] or others.get("host", "")
-    database = path.removeprefix("/") or others.get("dbname", "")
-    return f"{server}/{database}"
+def _named_place(netloc: str, path: str, driver_parameters: dict[str, str]) -> str:
+    server_name = netloc.rpartition("@")[2] or driver_parameters.get("host", "")
+    database = path.removeprefix("/") or driver_parameters.get("dbname", "")
+    return f"{server_name}/{database}"
 
 
 def _read_answer(text: str, /, *, name: str) -> bool:
@@ -97,7 +99,7 @@ def _read_objects(text: str | None) -> str:
 
 
 def _read_connections(text: str) -> int:
-    most = POSTGRES_CONNECTIONS_MAX
-    if not text.isdecimal() or not 1 <= int(text) <= most:
-        raise StoreUrlInvalid(problem=f"needs a number from 1 to {most} after connections=")
+    max_connections = POSTGRES_CONNECTIONS_MAX
+    if not text.isdecimal() or not 1 <= int(text) <= max_connections:
+        raise StoreUrlInvalid(problem=f"needs a number from 1 to {max_connections} after connections=")
     return int(text)

@@ -101,18 +101,18 @@ class GroupPlan:
         """Apply `batch` over those before; a rejected one changes nothing."""
         try:
             self.outcomes.append(self._find_repeated(batch.idempotency) or self._lay(batch))
-        except ElytronError as refused:
-            self.outcomes.append(refused)
+        except ElytronError as refusal:
+            self.outcomes.append(refusal)
 
-    def _find_repeated(self, once: BatchKey | None) -> CommitReceipt | None:
-        if once is None:
+    def _find_repeated(self, batch_key: BatchKey | None) -> CommitReceipt | None:
+        if batch_key is None:
             return None
-        record = self.records.get(once.key)
+        record = self.records.get(batch_key.key)
         if record is None and self._stored is not None:
-            record = self._stored.answered.get(once.key)
+            record = self._stored.answered.get(batch_key.key)
         if record is None:
             return None
-        if record.digest != once.digest:
+        if record.digest != batch_key.digest:
             raise IdempotencyConflict
         return CommitReceipt(record.first, record.last, replayed=True, answer=record.answer)
 
@@ -125,21 +125,23 @@ class GroupPlan:
             self._after[put_change.ref] = put_change.expects + 1, put_change.body
         for delete in batch.deletes:
             self._after[delete.ref] = 0, None
-        first = self.last + 1
+        first_sequence = self.last + 1
         self.entries.extend(number_entries(batch, after=self.last))
         self.last = self.entries[-1].sequence
-        once = batch.idempotency
-        if once is None:
-            return CommitReceipt(first, self.last)
-        self.records[once.key] = AnsweredRequest(once.key, once.digest, once.answer, first, self.last, batch.at)
-        return CommitReceipt(first, self.last, answer=once.answer)
+        batch_key = batch.idempotency
+        if batch_key is None:
+            return CommitReceipt(first_sequence, self.last)
+        self.records[batch_key.key] = AnsweredRequest(
+            batch_key.key, batch_key.digest, batch_key.answer, first_sequence, self.last, batch.at
+        )
+        return CommitReceipt(first_sequence, self.last, answer=batch_key.answer)
 
     def _require(self, ref: DocumentRef, expected: int) -> None:
         if ref in self._after:
             revision = self._after[ref][0]
         else:
-            assumed = expected if self._stored is None else self._stored.revisions.get(ref, 0)
-            revision = self._before.setdefault(ref, assumed)
+            assumed_revision = expected if self._stored is None else self._stored.revisions.get(ref, 0)
+            revision = self._before.setdefault(ref, assumed_revision)
         if revision != expected:
             raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=revision)
 
@@ -147,8 +149,8 @@ class GroupPlan:
 def entry_checksum(space: str, entry: JournalEntry, /) -> bytes:
     """Return the checksum of a journal entry without its sequence, which the server assigns gaplessly."""
     collection, key = entry.ref
-    place = space, entry.at, entry.action.value, collection, key, entry.digest, entry.covers
-    return row_checksum(*place)
+    checksum_values = space, entry.at, entry.action.value, collection, key, entry.digest, entry.covers
+    return row_checksum(*checksum_values)
 
 
 def record_checksum(space: str, record: AnsweredRequest[bytes], /) -> bytes:
@@ -183,17 +185,17 @@ class GroupWriter:
         """
         try:
             return await self._write_all(space, batches)
-        except OutcomeUnknown as unknown:
+        except OutcomeUnknown as unknown_outcome:
             if len(batches) == 1:
-                return [unknown] if batches[0].idempotency is None else await self._write_again(space, batches)
+                return [unknown_outcome] if batches[0].idempotency is None else await self._write_again(space, batches)
             return [
-                unknown if batch.idempotency is None else (await self._write_again(space, [batch]))[0]
+                unknown_outcome if batch.idempotency is None else (await self._write_again(space, [batch]))[0]
                 for batch in batches
             ]
         except (ElytronError, OverflowError, UnicodeError) as error:
-            refused = error if isinstance(error, ElytronError) else unstorable_value()
-            if len(batches) == 1 or not isinstance(refused, InvalidInput | StoreCorrupt):
-                return [refused] * len(batches)
+            refusal = error if isinstance(error, ElytronError) else unstorable_value()
+            if len(batches) == 1 or not isinstance(refusal, InvalidInput | StoreCorrupt):
+                return [refusal] * len(batches)
             # One of them carries what cannot be stored, or touches damage: applied separately, each finds out for
             # itself.
             return [outcome for batch in batches for outcome in await self.write(space, [batch])]
@@ -214,34 +216,34 @@ class GroupWriter:
         return await self._write_once(space, batches)
 
     async def _write_once(self, space: str, batches: Sequence[Batch]) -> Sequence[Outcome]:
-        own = self._partition(space)
+        partition = self._partition(space)
         # One round trip, based on the revisions that callers expect; the server applies nothing if they differ.
         if not self._is_portable:
             plan = await _build_plan(batches, partial(GroupPlan, space))
             if plan.last:
                 values = await _build_plan(batches, lambda _: call_parameters(plan))
-                head = await self._call(own, values)
-                if head is not None:
-                    return plan.outcomes_behind(head)
+                head_sequence = await self._call(partition, values)
+                if head_sequence is not None:
+                    return plan.outcomes_behind(head_sequence)
         async with self._connections.connection(doing=COMMITTING) as connection:
             try:
-                stored = await read_state(connection, own, space, batches)
+                stored_state = await read_state(connection, partition, space, batches)
             except psycopg.Error as error:
                 raise translate_error(error, doing="reading") from None
-            plan = await _build_plan(batches, lambda group: GroupPlan(space, group, stored=stored))
+            plan = await _build_plan(batches, lambda group: GroupPlan(space, group, stored=stored_state))
             # Every batch was rejected or answered: only the lock on the head needs to be released.
-            if plan.last == stored.head:
+            if plan.last == stored_state.head:
                 await connection.execute(statements.ROLLBACK)
                 return plan.outcomes
-            commands = await _build_plan(batches, lambda _: list(write_statements(own, plan)))
+            commands = await _build_plan(batches, lambda _: list(write_statements(partition, plan)))
             await run_pipeline(connection, [*commands, (statements.COMMIT, None)])
         return plan.outcomes
 
-    async def _call(self, own: PartitionStatements, values: Parameters) -> int | None:
+    async def _call(self, partition: PartitionStatements, values: Parameters) -> int | None:
         """Call the commit function; return the previous head, or None if the group does not match."""
         async with self._connections.connection(doing=COMMITTING) as connection:
             try:
-                cursor = await connection.execute(own.of(statements.COMMIT_CALL), values, binary=True)
+                cursor = await connection.execute(partition.of(statements.COMMIT_CALL), values, binary=True)
             except psycopg.Error as error:
                 if error.sqlstate != statements.MISSED:
                     raise
@@ -259,7 +261,7 @@ async def _build_plan(batches: Sequence[Batch], build: Callable[[Sequence[Batch]
 
 
 async def read_state(
-    connection: Connection, own: PartitionStatements, space: str, batches: Sequence[Batch], /
+    connection: Connection, partition: PartitionStatements, space: str, batches: Sequence[Batch], /
 ) -> StoredState:
     """Begin a transaction that excludes other commits to `space`, and return the state needed for `batches`."""
     refs = list(
@@ -267,28 +269,30 @@ async def read_state(
     )
     keys = [batch.idempotency.key for batch in batches if batch.idempotency is not None]
     collections, names = text_array([ref.collection for ref in refs]), text_array([ref.key for ref in refs])
-    _, head, revisions, answered = await run_pipeline(
+    _, head_row, revision_rows, answer_rows = await run_pipeline(
         connection,
         [
             (statements.BEGIN, None),
-            (own.of(statements.LOCK_HEAD), (space,)),
-            (own.of(statements.REVISIONS), (collections, names, space)),
-            (own.of(statements.ANSWERED), (space, text_array(keys))),
+            (partition.of(statements.LOCK_HEAD), (space,)),
+            (partition.of(statements.REVISIONS), (collections, names, space)),
+            (partition.of(statements.ANSWERED), (space, text_array(keys))),
         ],
     )
-    ((sequence,),) = await head.fetchall()
+    ((sequence,),) = await head_row.fetchall()
     return StoredState(
         head=sequence,
-        revisions={DocumentRef(collection, key): revision for collection, key, revision in await revisions.fetchall()},
-        answered={row[0]: _read_record(space, row) for row in await answered.fetchall()},
+        revisions={
+            DocumentRef(collection, key): revision for collection, key, revision in await revision_rows.fetchall()
+        },
+        answered={row[0]: _read_record(space, row) for row in await answer_rows.fetchall()},
     )
 
 
 def _read_record(space: str, row: tuple[object, ...]) -> AnsweredRequest[bytes]:
-    key, digest, answer, first, last, at, checksum = row
+    key, digest, answer, first_sequence, last_sequence, at, checksum = row
     assert isinstance(digest, bytes)
     assert isinstance(answer, bytes)
-    record = AnsweredRequest(key, digest.decode(), answer, first, last, at)  # pyright: ignore[reportArgumentType]
+    record = AnsweredRequest(key, digest.decode(), answer, first_sequence, last_sequence, at)  # pyright: ignore[reportArgumentType]
     if record_checksum(space, record) != checksum:
         raise StoreCorrupt(what="an idempotency record")
     return record
@@ -300,31 +304,33 @@ def call_parameters(plan: GroupPlan, /) -> Parameters:
     inserts = [change for change in changes if change.body is not None and not change.expects]
     updates = [change for change in changes if change.body is not None and change.expects]
     deletes = [change for change in changes if change.body is None and change.revision != change.expects]
-    demands = [change for change in changes if change.body is None and change.revision == change.expects]
+    required_changes = [change for change in changes if change.body is None and change.revision == change.expects]
     return (
         plan.space,
         wide_number(plan.last),
         *_put_arrays(plan.space, inserts),
         *_put_arrays(plan.space, updates, has_expects=True),
         *_ref_arrays(deletes),
-        *_ref_arrays(demands),
+        *_ref_arrays(required_changes),
         *entry_arrays(plan.space, plan.entries),
         *_record_arrays(plan.space, list(plan.records.values())),
     )
 
 
-def write_statements(own: PartitionStatements, plan: GroupPlan, /) -> Sequence[tuple[bytes, Parameters]]:
+def write_statements(partition: PartitionStatements, plan: GroupPlan, /) -> Sequence[tuple[bytes, Parameters]]:
     """Return the statements that write the `plan` made from a stored state, which is locked for it."""
     space, changes = plan.space, plan.changes()
     puts = [change for change in changes if change.body is not None]
     deletes = [change for change in changes if change.body is None and change.revision != change.expects]
-    commands: list[tuple[bytes, Parameters]] = [(own.of(statements.MOVE_HEAD), (wide_number(plan.last), space))]
+    commands: list[tuple[bytes, Parameters]] = [(partition.of(statements.MOVE_HEAD), (wide_number(plan.last), space))]
     if puts:
-        commands.append((own.of(statements.PUT_SEVERAL), (space, *_put_arrays(space, puts))))
-    commands += [(own.of(statements.DELETE_ONE), (space, *change.ref)) for change in deletes]
-    commands.append((own.of(statements.APPEND), (space, *entry_arrays(space, plan.entries))))
+        commands.append((partition.of(statements.PUT_SEVERAL), (space, *_put_arrays(space, puts))))
+    commands += [(partition.of(statements.DELETE_ONE), (space, *change.ref)) for change in deletes]
+    commands.append((partition.of(statements.APPEND), (space, *entry_arrays(space, plan.entries))))
     if plan.records:
-        commands.append((own.of(statements.REMEMBER), (space, *_record_arrays(space, list(plan.records.values())))))
+        commands.append(
+            (partition.of(statements.REMEMBER), (space, *_record_arrays(space, list(plan.records.values()))))
+        )
     return commands
 
 
@@ -333,11 +339,11 @@ def _put_arrays(space: str, changes: Sequence[RevisionChange], *, has_expects: b
     checksums."""
     if not changes:
         return (None,) * (5 + has_expects)
-    expects = (number_array([change.expects for change in changes]),) if has_expects else ()
+    expected_revisions = (number_array([change.expects for change in changes]),) if has_expects else ()
     return (
         text_array([change.ref.collection for change in changes]),
         text_array([change.ref.key for change in changes]),
-        *expects,
+        *expected_revisions,
         number_array([change.revision for change in changes]),
         bytes_array([change.body or b"" for change in changes]),
         bytes_array([row_checksum(space, *change.ref, change.revision, body=change.body or b"") for change in changes]),
@@ -414,15 +420,15 @@ class CommitQueues:
             await self._room.wait()
         if self._closed:
             raise StoreClosed
-        answered: asyncio.Future[CommitReceipt] = asyncio.get_running_loop().create_future()
-        lane = self._lanes.get(batch.space)
-        if lane is None:
-            lane = self._lanes[batch.space] = _SpaceQueue()
+        receipt_future: asyncio.Future[CommitReceipt] = asyncio.get_running_loop().create_future()
+        commit_lane = self._lanes.get(batch.space)
+        if commit_lane is None:
+            commit_lane = self._lanes[batch.space] = _SpaceQueue()
             # The task starts in the next iteration of the loop: what others commit in this one is included.
-            lane.task = asyncio.create_task(self._drain_queue(batch.space, lane))
-        lane.waiting.append((batch, answered))
+            commit_lane.task = asyncio.create_task(self._drain_queue(batch.space, commit_lane))
+        commit_lane.waiting.append((batch, receipt_future))
         self._waiting += 1
-        return await answered
+        return await receipt_future
 
     async def close(self) -> None:
         """Finish accepted work, reject the rest."""
@@ -433,9 +439,9 @@ class CommitQueues:
     async def _drain_queue(self, space: str, lane: _SpaceQueue) -> None:
         try:
             while lane.waiting:
-                before = len(lane.waiting)
+                waiting_count = len(lane.waiting)
                 group = take_group(lane.waiting)
-                self._waiting -= before - len(lane.waiting)
+                self._waiting -= waiting_count - len(lane.waiting)
                 self._room.set()
                 if group:
                     self.groups += 1
@@ -449,9 +455,9 @@ class CommitQueues:
         try:
             return await self._write(space, [batch for batch, _ in group])
         except BaseException as error:
-            failed = StoreFailed(engine=ENGINE, doing=COMMITTING)
-            failed.__cause__ = error
+            failure = StoreFailed(engine=ENGINE, doing=COMMITTING)
+            failure.__cause__ = error
             if isinstance(error, Exception):
-                return [failed] * len(group)
-            answer_group(group, [failed] * len(group))
+                return [failure] * len(group)
+            answer_group(group, [failure] * len(group))
             raise

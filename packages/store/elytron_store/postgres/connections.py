@@ -132,15 +132,15 @@ def bytes_array(bodies: Sequence[bytes], /) -> BytesArray:
 def number_array(numbers: Sequence[int], /) -> NumberArray:
     """Return `numbers` as a parameter. Raises InvalidInput for one of more than 64 bits."""
     try:
-        packed = [_NUMBER.pack(8, number) for number in numbers]
+        packed_numbers = [_NUMBER.pack(8, number) for number in numbers]
     except StructError:
         raise unstorable_value() from None
-    return NumberArray(_array_header(len(packed), _NUMBER_OID) + b"".join(packed))
+    return NumberArray(_array_header(len(packed_numbers), _NUMBER_OID) + b"".join(packed_numbers))
 
 
 def _packed_array(items: Sequence[bytes], oid: int) -> bytes:
-    lengths = [_LENGTH.pack(len(item)) for item in items]
-    return _array_header(len(items), oid) + b"".join(chain.from_iterable(zip(lengths, items, strict=True)))
+    packed_lengths = [_LENGTH.pack(len(item)) for item in items]
+    return _array_header(len(items), oid) + b"".join(chain.from_iterable(zip(packed_lengths, items, strict=True)))
 
 
 def _array_header(size: int, oid: int) -> bytes:
@@ -254,18 +254,18 @@ class ServerConnections:
         """Probe the server if a connection is in use for long: a server may stop responding without ending
         connections."""
         self._look = None
-        since = self._loop.time() - POSTGRES_SILENT_S
-        overdue = [connection for connection, lent_at in self._in_use.items() if lent_at <= since]
-        if overdue and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.create_task(self._cut_silent(overdue))
+        lent_before = self._loop.time() - POSTGRES_SILENT_S
+        overdue_connections = [connection for connection, lent_at in self._in_use.items() if lent_at <= lent_before]
+        if overdue_connections and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._cut_silent(overdue_connections))
         if self._in_use and not self._closed:
-            wait_s = POSTGRES_LOOK_S if overdue else POSTGRES_SILENT_S
+            wait_s = POSTGRES_LOOK_S if overdue_connections else POSTGRES_SILENT_S
             self._look = self._loop.call_later(wait_s, self._look_at_lent)
 
     async def _cut_silent(self, overdue: Sequence[Connection]) -> None:
         """Close the connections of `overdue` that are still in use, unless the server accepts another connection."""
         try:
-            probe = await connect_once(self._address, wait_s=POSTGRES_SILENT_WAIT_S)
+            probe_connection = await connect_once(self._address, wait_s=POSTGRES_SILENT_WAIT_S)
         except StoreUnavailable as error:
             self._failure, self._failed_at = error, self._loop.time()
             self._silences += 1
@@ -277,7 +277,7 @@ class ServerConnections:
         except ElytronError:
             pass  # it answers
         else:
-            await probe.close()
+            await probe_connection.close()
 
     async def _take_turn(self) -> None:
         # Without a wait, since `wait_for` creates a task each time.
@@ -338,9 +338,9 @@ async def connect_once(
     address: PostgresAddress, /, *, is_pooled: bool = True, wait_s: float = POSTGRES_WAIT_S
 ) -> Connection:
     """Return a connection owned by the caller. Raises StoreUnavailable, StoreRefused, StoreCrowded."""
-    connect = psycopg.AsyncConnection.connect(address.conninfo, **connection_settings(is_pooled=is_pooled))
+    connection_attempt = psycopg.AsyncConnection.connect(address.conninfo, **connection_settings(is_pooled=is_pooled))
     try:
-        connection = await asyncio.wait_for(connect, wait_s)
+        connection = await asyncio.wait_for(connection_attempt, wait_s)
     except TimeoutError:
         raise unreachable_server() from None
     except psycopg.ProgrammingError:
@@ -356,16 +356,16 @@ def is_alive(connection: Connection, /) -> bool:
     """Return whether an idle connection is still open: if the server had ended it, there would be data to read."""
     if connection.closed:
         return False
-    waiting = select.poll()
-    waiting.register(connection.fileno(), select.POLLIN)
-    return not waiting.poll(0)
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
 
 
 def cut_connection(connection: Connection, /) -> None:
     """Close a connection locally, so that a waiting call sees it end."""
     # A copy of the descriptor: the socket closes its own, and the original is the driver's.
-    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as cut:
-        cut.shutdown(socket.SHUT_RDWR)
+    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as socket_copy:
+        socket_copy.shutdown(socket.SHUT_RDWR)
 
 
 async def run_pipeline(
@@ -398,9 +398,9 @@ def is_without_effect(error: psycopg.Error | UnicodeError, /) -> bool:
 
 def refused_state(text: str, /) -> str | None:
     """Return the SQLSTATE of a refused connection from the driver's `text`; None if it is no known server message."""
-    _, is_refused, reason = text.partition("FATAL:")
-    states = (state for words, state in _REFUSALS.items() if words in reason)
-    return next(states, None) if is_refused else None
+    _, fatal_mark, reason = text.partition("FATAL:")
+    matching_states = (state for refusal_words, state in _REFUSALS.items() if refusal_words in reason)
+    return next(matching_states, None) if fatal_mark else None
 
 
 def translate_error(error: psycopg.Error | UnicodeError, /, *, doing: str) -> ElytronError:

@@ -86,14 +86,14 @@ class PostgresStore(Engine):
 
         async def note(connection: Connection) -> None:
             await tables.note_opening(connection, self._address.schema, at)
-            for own in self._all():
-                await blobs.drop_stale_uploads(connection, own, at - store_limits.UPLOAD_KEEP_MS)
+            for partition in self._all():
+                await blobs.drop_stale_uploads(connection, partition, at - store_limits.UPLOAD_KEEP_MS)
 
         await self._connections.run(note, doing="opening")
 
     async def _commit(self, batch: Batch) -> CommitReceipt:
         try:
-            committed = await self._lanes.commit(batch)
+            receipt = await self._lanes.commit(batch)
         except (StoreFull, StoreReadOnly):
             self._is_refused = True
             raise
@@ -101,47 +101,48 @@ class PostgresStore(Engine):
         if batch.idempotency is not None:
             self._answers += 1
             # A partition at a time, so that no commit waits for a sweep through all of them.
-            every = store_limits.FORGET_EVERY // self._partitions
-            if self._answers % every == 0:
-                await self._forget_answers(turn=self._answers // every)
-        return committed
+            batches_per_sweep = store_limits.FORGET_EVERY // self._partitions
+            if self._answers % batches_per_sweep == 0:
+                await self._forget_answers(turn=self._answers // batches_per_sweep)
+        return receipt
 
     async def _forget_answers(self, *, turn: int) -> None:
         """Drop the expired idempotency records of this `turn`'s partition."""
-        own = statements.partition_statements(self._address.schema, turn % self._partitions)
-        before = self._clock.now() - limits.IDEMPOTENCY_KEEP_MS
+        partition = statements.partition_statements(self._address.schema, turn % self._partitions)
+        expired_before = self._clock.now() - limits.IDEMPOTENCY_KEEP_MS
         await self._connections.run(
-            lambda connection: connection.execute(own.of(statements.FORGET_ANSWERS), (before,)), doing="clearing"
+            lambda connection: connection.execute(partition.of(statements.FORGET_ANSWERS), (expired_before,)),
+            doing="clearing",
         )
 
     async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
-        own = self._own(space)
+        partition = self._own(space)
         return await self._connections.run(
-            lambda connection: reads.find_documents(connection, own, space, refs), doing="reading"
+            lambda connection: reads.find_documents(connection, partition, space, refs), doing="reading"
         )
 
     async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
-        own = self._own(space)
+        partition = self._own(space)
         return await self._connections.run(
-            lambda connection: reads.scan_documents(connection, own, space, page), doing="reading"
+            lambda connection: reads.scan_documents(connection, partition, space, page), doing="reading"
         )
 
     async def _count(self, space: SpaceId, collection: str) -> int:
-        own = self._own(space)
+        partition = self._own(space)
         return await self._connections.run(
-            lambda connection: reads.count_documents(connection, own, space, collection), doing="reading"
+            lambda connection: reads.count_documents(connection, partition, space, collection), doing="reading"
         )
 
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
-        own = self._own(space)
+        partition = self._own(space)
         return await self._connections.run(
-            lambda connection: reads.read_journal(connection, own, space, after, limit), doing="reading"
+            lambda connection: reads.read_journal(connection, partition, space, after, limit), doing="reading"
         )
 
     async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
-        own = self._own(space)
+        partition = self._own(space)
         return await self._connections.run(
-            lambda connection: compact_runs(connection, own, space, runs), doing="compacting"
+            lambda connection: compact_runs(connection, partition, space, runs), doing="compacting"
         )
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
@@ -171,14 +172,18 @@ class PostgresStore(Engine):
         If only the second half fails (StoreBusy, StoreRefused), readers no longer see the content, but its bytes may be
         in the server's tables: erase again.
         """
-        own = self._own(erasure.space)
-        erased = await self._connections.run(lambda connection: remove_rows(connection, own, erasure), doing="erasing")
-        await self._connections.run(lambda connection: rewrite_tables(connection, own, erased), doing="erasing")
-        recycles = self._address.recycles_log
-        layers = await self._connections.run(
-            lambda connection: erasure_layers(connection, recycles_log=recycles), doing="erasing"
+        partition = self._own(erasure.space)
+        erasure_receipt = await self._connections.run(
+            lambda connection: remove_rows(connection, partition, erasure), doing="erasing"
         )
-        return replace(erased.receipt, layers=layers)
+        await self._connections.run(
+            lambda connection: rewrite_tables(connection, partition, erasure_receipt), doing="erasing"
+        )
+        recycles_log = self._address.recycles_log
+        layers = await self._connections.run(
+            lambda connection: erasure_layers(connection, recycles_log=recycles_log), doing="erasing"
+        )
+        return replace(erasure_receipt.receipt, layers=layers)
 
     async def _check(self) -> CheckReport:
         return await self._connections.run(
@@ -193,24 +198,24 @@ class PostgresStore(Engine):
 
     async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
         self._require_open()
-        schema, own = self._address.schema, None if space is None else self._own(space)
+        schema, partition = self._address.schema, None if space is None else self._own(space)
         return await self._connections.run(
-            lambda connection: reads.read_losses(connection, schema, own, space), doing="reading"
+            lambda connection: reads.read_losses(connection, schema, partition, space), doing="reading"
         )
 
     async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
         spaces = [loss.space for loss in await self.losses()] if space is None else [space]
         count = 0
-        for each in filter(None, spaces):
-            acknowledge = partial(reads.acknowledge_loss, own=self._own(each), space=each, at=at)
-            count += await self._connections.run(acknowledge, doing="acknowledging losses")
+        for space_name in filter(None, spaces):
+            acknowledge_loss = partial(reads.acknowledge_loss, own=self._own(space_name), space=space_name, at=at)
+            count += await self._connections.run(acknowledge_loss, doing="acknowledging losses")
         return count
 
     async def _probe(self) -> None:
         # A trial writes a megabyte, so it is made only after a commit found no room.
-        own, is_tried = self._own(""), self._is_refused
+        partition, was_refused = self._own(""), self._is_refused
         await self._connections.run(
-            lambda connection: require_commits(connection, own, is_tried=is_tried), doing="checking the server"
+            lambda connection: require_commits(connection, partition, is_tried=was_refused), doing="checking the server"
         )
         self._is_refused = False
 

@@ -49,8 +49,8 @@ class ServerFacts:
     async def read(cls, connection: Connection, /) -> Self:
         """Return the facts of the server behind `connection`."""
         cursor = await connection.execute(statements.LOOK_AT_SERVER)
-        ((version, fsync, commit, pages, encoding, replica, read_only, process),) = await cursor.fetchall()
-        return cls(version, fsync, commit, pages, encoding, replica, read_only == "on", process)
+        ((version, fsync_setting, commit, pages, encoding, is_replica, read_only, process),) = await cursor.fetchall()
+        return cls(version, fsync_setting, commit, pages, encoding, is_replica, read_only == "on", process)
 
     def require_fit(self) -> None:
         """Raise StoreRefused for a server that cannot meet a store's guarantees, StoreReadOnly for a replica."""
@@ -74,18 +74,18 @@ class ServerFacts:
             )
 
 
-async def require_commits(connection: Connection, own: PartitionStatements, /, *, is_tried: bool) -> None:
+async def require_commits(connection: Connection, partition: PartitionStatements, /, *, is_tried: bool) -> None:
     """Raise the reason why the server takes no commits: StoreReadOnly, or the error of a trial if it `is_tried`.
 
     The trial writes pages to the tables of a partition, and rolls them back.
     """
-    ((is_closed,),) = await (await connection.execute(statements.TAKES_NO_COMMITS)).fetchall()
-    if is_closed:
+    ((takes_no_commits,),) = await (await connection.execute(statements.TAKES_NO_COMMITS)).fetchall()
+    if takes_no_commits:
         raise StoreReadOnly(_REPLICA)
     if is_tried:
         async with connection.transaction(force_rollback=True):
-            trial = ("", wide_number(0), wide_number(0), b"", os.urandom(POSTGRES_TRIAL_BYTES))
-            await connection.execute(own.of(statements.TRY_TO_WRITE), trial, binary=True)
+            trial_values = ("", wide_number(0), wide_number(0), b"", os.urandom(POSTGRES_TRIAL_BYTES))
+            await connection.execute(partition.of(statements.TRY_TO_WRITE), trial_values, binary=True)
 
 
 class ServerSetting(NamedTuple):
@@ -104,16 +104,20 @@ async def examine_server(address: PostgresAddress, /) -> Sequence[ServerSetting]
     try:
         async with await connect_once(address) as connection:
             rows = await (await connection.execute(statements.EXAMINE_SERVER)).fetchall()
-            ((room, replicas),) = await (await connection.execute(statements.SERVER_ROOM)).fetchall()
+            ((remaining_connections, replicas),) = await (await connection.execute(statements.SERVER_ROOM)).fetchall()
             version = await _found_schema(connection, address.schema)
             host, mode = connection.info.host, connection.info.get_parameters().get("sslmode", DEFAULT_SSL_MODE)
     except psycopg.Error as error:
         raise translate_error(error, doing="examining") from None
     settings: dict[str, str] = {str(name): str(value) for name, value in rows}
-    dangers = dict(_setting_dangers(settings))
+    danger_texts = dict(_setting_dangers(settings))
     return (
-        *(ServerSetting(name, settings[name], dangers.get(name, "")) for name in sorted(settings)),
-        ServerSetting("connections left", f"{room}", _room_danger(int(room), address.connections)),
+        *(ServerSetting(name, settings[name], danger_texts.get(name, "")) for name in sorted(settings)),
+        ServerSetting(
+            "connections left",
+            f"{remaining_connections}",
+            _room_danger(int(remaining_connections), address.connections),
+        ),
         ServerSetting("replicas behind", f"{replicas}", _REPLICAS_BEHIND if replicas else ""),
         ServerSetting("sslmode", mode, transport_danger(host, mode)),
         ServerSetting("schema", version),
@@ -122,9 +126,9 @@ async def examine_server(address: PostgresAddress, /) -> Sequence[ServerSetting]
 
 async def _found_schema(connection: Connection, schema: str) -> str:
     """Return the version of a store's tables together with that of this build."""
-    ((is_there,),) = await (await connection.execute(statements.IS_TABLE, (f"{schema}.manifest",))).fetchall()
+    ((has_manifest,),) = await (await connection.execute(statements.IS_TABLE, (f"{schema}.manifest",))).fetchall()
     body = None
-    if is_there:
+    if has_manifest:
         body = await (await connection.execute(statements.find_manifest(schema), ("layout",), binary=True)).fetchone()
     if body is None:
         return f"none; this build creates version {statements.SCHEMA_VERSION}"
@@ -174,9 +178,9 @@ _MUST_BE_ON = {
 
 def _setting_dangers(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the settings that endanger a store, with the reason."""
-    for name, danger in _MUST_BE_ON.items():
+    for name, danger_text in _MUST_BE_ON.items():
         if settings.get(name) == "off":
-            yield name, danger
+            yield name, danger_text
     if settings.get("synchronous_commit") in {"local", "remote_write"} and settings.get("synchronous_standby_names"):
         yield (
             "synchronous_commit",
@@ -282,8 +286,8 @@ async def note_opening(connection: Connection, schema: str, at: Instant, /) -> N
     """Record in the manifest that the store was opened at `at`."""
     body = await _read_manifest_row(connection, schema, _STORE)
     if body is not None:
-        noted = read_manifest(body).model_copy(update={"opened_at": at})
-        await connection.execute(statements.keep_manifest(schema), (_STORE, noted.to_bytes()))
+        noted_manifest = read_manifest(body).model_copy(update={"opened_at": at})
+        await connection.execute(statements.keep_manifest(schema), (_STORE, noted_manifest.to_bytes()))
 
 
 async def _look_at_server(connection: Connection) -> bool:
@@ -344,8 +348,8 @@ async def _require_objects(connection: Connection, target: PostgresTarget, layou
         raise StoreForeign(
             f"the blobs of this store are objects at {layout.objects}: name them in the URL of every node (blobs=...)"
         )
-    noted = layout.model_copy(update={"objects": objects})
-    await connection.execute(statements.keep_manifest(schema), (_LAYOUT, canonical_bytes(noted)))
+    noted_layout = layout.model_copy(update={"objects": objects})
+    await connection.execute(statements.keep_manifest(schema), (_LAYOUT, canonical_bytes(noted_layout)))
 
 
 async def _read_manifest_row(connection: Connection, schema: str, name: str) -> bytes | None:
@@ -361,5 +365,5 @@ async def _is_there(connection: Connection, question: bytes, name: str) -> bool:
 async def _lock_making(connection: Connection, schema: str) -> None:
     """Wait until no other process creates the tables of `schema`, to the end of the transaction."""
     # The server's locks have numbers, which all processes must derive alike.
-    number = int.from_bytes(blake2b(f"elytron {schema}".encode(), digest_size=8).digest(), signed=True)
-    await connection.execute(statements.LOCK_MAKING, (wide_number(number),))
+    lock_number = int.from_bytes(blake2b(f"elytron {schema}".encode(), digest_size=8).digest(), signed=True)
+    await connection.execute(statements.LOCK_MAKING, (wide_number(lock_number),))

@@ -47,8 +47,8 @@ assert OVERHEAD <= limits.SEAL_BYTES
 
 def bound_place(purpose: str, /, *parts: str) -> bytes:
     """Return the bytes that bind a message to its place; different places never give equal bytes."""
-    encoded = [part.encode("utf-8") for part in (purpose, *parts)]
-    return b"".join(b"%d:%b" % (len(part), part) for part in encoded)
+    encoded_parts = [part.encode("utf-8") for part in (purpose, *parts)]
+    return b"".join(b"%d:%b" % (len(part), part) for part in encoded_parts)
 
 
 def random_nonce() -> bytes:
@@ -60,11 +60,11 @@ def random_nonce() -> bytes:
     return os.urandom(NONCE_BYTES)
 
 
-def key_number(sealed: bytes, /, *, least_bytes: int = OVERHEAD) -> int:
-    """Return the number of the data key in `sealed`, 0 for bytes that are not sealed."""
-    if len(sealed) < least_bytes or sealed[0] != VERSION:
+def key_number(sealed_bytes: bytes, /, *, least_bytes: int = OVERHEAD) -> int:
+    """Return the number of the data key in `sealed_bytes`, 0 for bytes that are not sealed."""
+    if len(sealed_bytes) < least_bytes or sealed_bytes[0] != VERSION:
         return 0
-    return int.from_bytes(sealed[1:5], "big")
+    return int.from_bytes(sealed_bytes[1:5], "big")
 
 
 class DataKey:
@@ -84,35 +84,37 @@ class DataKey:
     def __repr__(self) -> str:
         return f"DataKey(number={self.number})"
 
-    def seal(self, plain: bytes, where: bytes, /) -> bytes:
-        """Return `plain` sealed for the place `where`."""
+    def seal(self, plain_bytes: bytes, place_bytes: bytes, /) -> bytes:
+        """Return `plain_bytes` sealed for the place `place_bytes`."""
         if not self._remaining_seals:
             self._draw()
         self._remaining_seals -= 1
         nonce = random_nonce()
         # The head is authenticated with the place: another key number or salt does not open.
-        return b"".join((self._head, nonce, self._sealing.encrypt(nonce, plain, self._head + where)))
+        return b"".join((self._head, nonce, self._sealing.encrypt(nonce, plain_bytes, self._head + place_bytes)))
 
-    def open(self, sealed: bytes, where: bytes, /, *, what: str) -> bytes:
-        """Return what was sealed for the place `where`. Raises SealBroken, which names `what`, for anything else."""
-        if key_number(sealed) != self.number:
+    def open(self, sealed_bytes: bytes, place_bytes: bytes, /, *, what: str) -> bytes:
+        """Return what was sealed for `place_bytes`. Raises SealBroken, which names `what`, for anything else."""
+        if key_number(sealed_bytes) != self.number:
             raise SealBroken(what=what)
-        head = sealed[: _HEAD.size]
+        head_bytes = sealed_bytes[: _HEAD.size]
         try:
-            return self._opening(head).decrypt(sealed[_HEAD.size : _BODY_AT], sealed[_BODY_AT:], head + where)
+            return self._opening(head_bytes).decrypt(
+                sealed_bytes[_HEAD.size : _BODY_AT], sealed_bytes[_BODY_AT:], head_bytes + place_bytes
+            )
         except InvalidTag:
             raise SealBroken(what=what) from None
 
-    def sealed_under(self, key: "DataKey", where: bytes, /) -> bytes:
-        """Return this data key sealed by `key` for the place `where`."""
-        return key.seal(self._secret, where)
+    def sealed_under(self, key: "DataKey", place_bytes: bytes, /) -> bytes:
+        """Return this data key sealed by `key` for the place `place_bytes`."""
+        return key.seal(self._secret, place_bytes)
 
-    def open_key(self, number: int, sealed: bytes, where: bytes, /, *, what: str) -> "DataKey":
-        """Return the data key `number` that was sealed for the place `where`. Raises SealBroken."""
-        secret = self.open(sealed, where, what=what)
-        if len(secret) != KEY_BYTES:
+    def open_key(self, number: int, sealed_bytes: bytes, place_bytes: bytes, /, *, what: str) -> "DataKey":
+        """Return the data key `number` that was sealed for the place `place_bytes`. Raises SealBroken."""
+        key_secret = self.open(sealed_bytes, place_bytes, what=what)
+        if len(key_secret) != KEY_BYTES:
             raise SealBroken(what=what)
-        return DataKey(number, secret)
+        return DataKey(number, key_secret)
 
     def derive(self, label: bytes, /) -> bytes:
         """Return the key for another purpose that belongs to `label`."""
@@ -123,12 +125,12 @@ class DataKey:
         self._sealing = self._opening(self._head)
         self._remaining_seals = self._seals_per_key
 
-    def _opening(self, head: bytes) -> AESGCM:
-        cipher = self._derived.get(head)
+    def _opening(self, head_bytes: bytes) -> AESGCM:
+        cipher = self._derived.get(head_bytes)
         if cipher is None:
             if len(self._derived) >= _DERIVED_KEPT:
                 self._derived.clear()
-            cipher = self._derived[head] = AESGCM(self.derive(b"messages " + head))
+            cipher = self._derived[head_bytes] = AESGCM(self.derive(b"messages " + head_bytes))
         return cipher
 
 
@@ -144,31 +146,31 @@ assert CHUNK_BYTES <= limits.BLOB_CHUNK_BYTES
 class SealingStream:
     """An incoming blob: `chunks` is what to store, `size` the number of plain bytes consumed."""
 
-    def __init__(self, key: DataKey, where: bytes, parts: AsyncIterable[bytes], /) -> None:
+    def __init__(self, key: DataKey, place_bytes: bytes, parts: AsyncIterable[bytes], /) -> None:
         self.size = 0
         self._parts = parts
         self._head = _BLOB_HEAD.pack(VERSION, key.number, os.urandom(_SALT_BYTES))
-        self._place = self._head + where
+        self._place = self._head + place_bytes
         self._cipher = _chunk_cipher(key, self._head)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the sealed blob. Raises LimitExceeded for more than `limits.BLOB_BYTES`."""
         yield self._head
         chunk = b""
-        number = 0
+        chunk_number = 0
         async for piece in blob_pieces(self._parts, size=CHUNK_BYTES):
             self.size += len(piece)
             # A chunk waits until more comes, because the last one must be sealed as such.
             if chunk:
-                yield self._seal(chunk, number, b"more")
-                number += 1
+                yield self._seal(chunk, chunk_number, b"more")
+                chunk_number += 1
             chunk = piece
         # Also for an empty blob: without a chunk sealed as the last, truncation would go unnoticed.
-        yield self._seal(chunk, number, b"last")
+        yield self._seal(chunk, chunk_number, b"last")
 
-    def _seal(self, plain: bytes, number: int, end: bytes) -> bytes:
+    def _seal(self, plain_bytes: bytes, chunk_number: int, end: bytes) -> bytes:
         nonce = random_nonce()
-        return nonce + self._cipher.encrypt(nonce, plain, _chunk_place(self._place, number, end))
+        return nonce + self._cipher.encrypt(nonce, plain_bytes, _chunk_place(self._place, chunk_number, end))
 
 
 async def unseal_stream(
@@ -184,42 +186,42 @@ async def unseal_stream(
             buffer += part
             if len(buffer) >= _BLOB_HEAD.size:
                 break
-        head = bytes(buffer[: _BLOB_HEAD.size])
-        key = await find_key(key_number(head, least_bytes=_BLOB_HEAD.size))
+        blob_head = bytes(buffer[: _BLOB_HEAD.size])
+        key = await find_key(key_number(blob_head, least_bytes=_BLOB_HEAD.size))
         if key is None:
             raise SealBroken(what=what)
-        cipher = _chunk_cipher(key, head)
-        context = head + where
+        cipher = _chunk_cipher(key, blob_head)
+        context = blob_head + where
         del buffer[: _BLOB_HEAD.size]
-        number = 0
+        chunk_number = 0
         while True:
             # More than one chunk: the last has to be known as such when it is opened.
             while len(buffer) > _SEALED_CHUNK:
                 chunk = bytes(buffer[:_SEALED_CHUNK])
                 del buffer[:_SEALED_CHUNK]
-                yield _open_chunk(cipher, chunk, _chunk_place(context, number, b"more"), what)
-                number += 1
+                yield _open_chunk(cipher, chunk, _chunk_place(context, chunk_number, b"more"), what)
+                chunk_number += 1
             part = await anext(stream, None)
             if part is None:
                 break
             buffer += part
-        if last := _open_chunk(cipher, bytes(buffer), _chunk_place(context, number, b"last"), what):
-            yield last
+        if last_chunk := _open_chunk(cipher, bytes(buffer), _chunk_place(context, chunk_number, b"last"), what):
+            yield last_chunk
 
 
-def _chunk_cipher(key: DataKey, head: bytes) -> AESGCM:
-    return AESGCM(key.derive(b"blob " + head))
+def _chunk_cipher(key: DataKey, head_bytes: bytes) -> AESGCM:
+    return AESGCM(key.derive(b"blob " + head_bytes))
 
 
-def _chunk_place(context: bytes, number: int, end: bytes) -> bytes:
-    return b"%b|%d|%b" % (context, number, end)
+def _chunk_place(context: bytes, chunk_number: int, end: bytes) -> bytes:
+    return b"%b|%d|%b" % (context, chunk_number, end)
 
 
-def _open_chunk(cipher: AESGCM, chunk: bytes, where: bytes, what: str) -> bytes:
+def _open_chunk(cipher: AESGCM, chunk: bytes, place_bytes: bytes, what: str) -> bytes:
     if len(chunk) < NONCE_BYTES + TAG_BYTES:
         raise SealBroken(what=what)
     try:
-        return cipher.decrypt(chunk[:NONCE_BYTES], chunk[NONCE_BYTES:], where)
+        return cipher.decrypt(chunk[:NONCE_BYTES], chunk[NONCE_BYTES:], place_bytes)
     except InvalidTag:
         raise SealBroken(what=what) from None
 
@@ -242,17 +244,17 @@ class TagCipher:
 
     def seal(self, tag: str, /) -> str:
         """Return the seal of `tag`, trimmed and in lower case, as base64."""
-        plain = tag.strip().lower().encode("utf-8")
-        assert plain
-        return base64.b64encode(self._cipher.encrypt(plain, None)).decode("ascii")
+        plain_tag = tag.strip().lower().encode("utf-8")
+        assert plain_tag
+        return base64.b64encode(self._cipher.encrypt(plain_tag, None)).decode("ascii")
 
     def seal_key(self, tag: str, /) -> str:
         """Return the first 16 bytes of the seal, its synthetic IV, as hex digits: short enough for a key."""
         return base64.b64decode(self.seal(tag))[:_IV_BYTES].hex()
 
-    def open(self, sealed: str, /) -> str:
-        """Return the tag in `sealed`. Raises SealBroken for anything that `seal` did not make."""
+    def open(self, sealed_text: str, /) -> str:
+        """Return the tag in `sealed_text`. Raises SealBroken for anything that `seal` did not make."""
         try:
-            return self._cipher.decrypt(base64.b64decode(sealed, validate=True), None).decode("utf-8")
+            return self._cipher.decrypt(base64.b64decode(sealed_text, validate=True), None).decode("utf-8")
         except (InvalidTag, ValueError, binascii.Error):
             raise SealBroken(what=_TAG_WHAT) from None

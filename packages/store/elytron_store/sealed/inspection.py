@@ -62,29 +62,29 @@ class KeyringFault:
 
     def problem(self, *, quarantined: bool) -> StoreProblem:
         """Return the fault for a report."""
-        what = "the keys of this space cannot be opened"
-        return StoreProblem(DamageKind.ENGINE, self.name, what, quarantined=quarantined)
+        description = "the keys of this space cannot be opened"
+        return StoreProblem(DamageKind.ENGINE, self.name, description, quarantined=quarantined)
 
 
 async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
     """Return each slot without an openable record, and each record without its slot."""
-    slots = {slot.ref.key: slot async for slot in readable_documents(keyring.inner, KEYRING, SPACE_SLOTS)}
+    slots_by_tag = {slot.ref.key: slot async for slot in readable_documents(keyring.inner, KEYRING, SPACE_SLOTS)}
     faults: list[KeyringFault] = []
-    seated = set[str]()
+    seated_inners = set[str]()
     async for record in readable_documents(keyring.inner, KEYRING, RECORDS):
         if record.ref == NAMES:
             continue
-        document = slots.get(tag_of(record.ref.key))
+        document = slots_by_tag.get(tag_of(record.ref.key))
         slot = document_slot(document)
         if slot is not None and slot.inner != record.ref.key:
             continue  # of an earlier incarnation
-        seated.add(tag_of(record.ref.key))
-        name, is_open = await _open_record(keyring, record)
-        if slot is None or not is_open:
-            faults.append(KeyringFault(document, record, name, is_open))
-    for tag, document in sorted(slots.items()):
+        seated_inners.add(tag_of(record.ref.key))
+        name, can_open = await _open_record(keyring, record)
+        if slot is None or not can_open:
+            faults.append(KeyringFault(document, record, name, can_open))
+    for tag, document in sorted(slots_by_tag.items()):
         slot = document_slot(document)
-        if tag not in seated and (slot is None or slot.life is KeyLife.LIVE):
+        if tag not in seated_inners and (slot is None or slot.life is KeyLife.LIVE):
             faults.append(KeyringFault(document, None, None, is_open=False))
     return faults
 
@@ -99,29 +99,29 @@ async def mend_fault(keyring: StoreKeyring, fault: KeyringFault, /) -> bool:
     # Copied first: if interrupted here, the record is still in the keyring.
     if fault.record is not None and not await put_aside(keyring, SpaceId(fault.record.ref.key), fault.record.body):
         return False
-    lost = [document for document in (fault.slot, fault.record) if document is not None]
-    changes = [DeleteChange(document.ref, document.revision) for document in lost]
+    lost_documents = [document for document in (fault.slot, fault.record) if document is not None]
+    changes = [DeleteChange(document.ref, document.revision) for document in lost_documents]
     return await _commit_batch(keyring, keyring_batch(keyring.clock, *changes))
 
 
-async def put_aside(keyring: StoreKeyring, inner: SpaceId, record: bytes = b"", /) -> bool:
+async def put_aside(keyring: StoreKeyring, inner_space: SpaceId, record: bytes = b"", /) -> bool:
     """Mark an inner space whose keys are lost; return whether it is marked."""
-    if not INNER.fullmatch(inner) or await was_put_aside(keyring, inner):
-        return bool(INNER.fullmatch(inner))
-    marked = Batch(
-        space=inner,
+    if not INNER.fullmatch(inner_space) or await was_put_aside(keyring, inner_space):
+        return bool(INNER.fullmatch(inner_space))
+    mark_batch = Batch(
+        space=inner_space,
         at=keyring.clock.now(),
         entries=(EntryDraft(JournalAction.MAINTENANCE, ASIDE),),
         puts=(PutChange(ASIDE, record, 0),),
         sealed=True,
     )
-    return await _commit_batch(keyring, marked)
+    return await _commit_batch(keyring, mark_batch)
 
 
-async def was_put_aside(keyring: StoreKeyring, inner: SpaceId, /) -> bool:
+async def was_put_aside(keyring: StoreKeyring, inner_space: SpaceId, /) -> bool:
     """Return whether an inner space was quarantined."""
     with suppress(StoreCorrupt):
-        return await keyring.inner.get(inner, [ASIDE]) != [None]
+        return await keyring.inner.get(inner_space, [ASIDE]) != [None]
     return True
 
 
@@ -146,27 +146,27 @@ async def _open_record(keyring: StoreKeyring, record: Document) -> tuple[SpaceId
     return name, True
 
 
-async def readable_documents(inner: Store, space: SpaceId, collection: str, /) -> AsyncIterator[Document]:
+async def readable_documents(inner_store: Store, space: SpaceId, collection: str, /) -> AsyncIterator[Document]:
     """Yield the readable documents of a collection: page by page up to damage, from there on by the journal's keys."""
-    after = ""
+    after_key = ""
     with suppress(StoreCorrupt):  # the inner store reports it
-        async for document in store.scan_documents(inner, space, collection, page=_PAGE):
+        async for document in store.scan_documents(inner_store, space, collection, page=_PAGE):
             yield document
-            after = document.ref.key
+            after_key = document.ref.key
         return
-    entries = readable_entries(inner, space)
+    entries = readable_entries(inner_store, space)
     keys = {entry.ref.key async for entry in entries if entry.ref.collection == collection}
-    for key in sorted(key for key in keys if key > after):
+    for key in sorted(key for key in keys if key > after_key):
         with suppress(StoreCorrupt):
-            (stored_document,) = await inner.get(space, [DocumentRef(collection, key)])
+            (stored_document,) = await inner_store.get(space, [DocumentRef(collection, key)])
             if stored_document is not None:
                 yield stored_document
 
 
-async def readable_entries(inner: Store, space: SpaceId, /) -> AsyncIterator[JournalEntry]:
+async def readable_entries(inner_store: Store, space: SpaceId, /) -> AsyncIterator[JournalEntry]:
     """Yield the entries of a journal up to its first damage."""
     with suppress(StoreCorrupt):  # the inner store reports it
-        async for entry in store.scan_entries(inner, space, page=limits.PAGE_MAX):
+        async for entry in store.scan_entries(inner_store, space, page=limits.PAGE_MAX):
             yield entry
 
 
@@ -184,22 +184,25 @@ async def _leave_unsettled(_keyring: StoreKeyring, _inner: SpaceId, _document: D
     return False
 
 
-async def _set_aside(keyring: StoreKeyring, inner: SpaceId, document: Document | None, /) -> bool:
+async def _set_aside(keyring: StoreKeyring, inner_space: SpaceId, document: Document | None, /) -> bool:
     """Move `document` to the quarantine of its inner space unchanged, or finish the destruction of a space."""
-    at = keyring.clock.now()
+    quarantined_at = keyring.clock.now()
     if document is None:
-        await keyring.inner.erase(ErasureTarget(space=inner, at=at, whole_space=True))
+        await keyring.inner.erase(ErasureTarget(space=inner_space, at=quarantined_at, whole_space=True))
         return True
-    aside = DocumentRef(QUARANTINE, os.urandom(16).hex())
-    moved = Batch(
-        space=inner,
-        at=at,
-        entries=(EntryDraft(JournalAction.MAINTENANCE, document.ref), EntryDraft(JournalAction.MAINTENANCE, aside)),
-        puts=(PutChange(aside, document.body, 0),),
+    quarantine_ref = DocumentRef(QUARANTINE, os.urandom(16).hex())
+    move_batch = Batch(
+        space=inner_space,
+        at=quarantined_at,
+        entries=(
+            EntryDraft(JournalAction.MAINTENANCE, document.ref),
+            EntryDraft(JournalAction.MAINTENANCE, quarantine_ref),
+        ),
+        puts=(PutChange(quarantine_ref, document.body, 0),),
         deletes=(DeleteChange(document.ref, document.revision),),
         sealed=True,
     )
-    return await _commit_batch(keyring, moved)
+    return await _commit_batch(keyring, move_batch)
 
 
 async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair: bool) -> CheckReport:
@@ -207,16 +210,16 @@ async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair
 
     With `repair` these are moved aside, lost slots are made again, and destructions that were cut short are finished.
     """
-    settle = _set_aside if repair else _leave_unsettled
+    settle_document = _set_aside if repair else _leave_unsettled
     findings = _WalkFindings()
     await _inspect_keys(keyring, findings, repair=repair)
     async for record in readable_documents(keyring.inner, KEYRING, RECORDS):
         findings.ours += 1
         if record.ref != NAMES:
-            await _inspect_space(keyring, record, findings, settle=settle)
+            await _inspect_space(keyring, record, findings, settle=settle_document)
     async for _ in readable_documents(keyring.inner, KEYRING, SPACE_SLOTS):
         findings.ours += 1
-    await _inspect_remains(keyring, findings, settle=settle)
+    await _inspect_remains(keyring, findings, settle=settle_document)
     entries = [entry async for entry in readable_entries(keyring.inner, KEYRING)]
     inner_problems = [_in_the_callers_words(problem, findings) for problem in inner.problems]
     problems = (*inner_problems, *findings.problems)
@@ -227,7 +230,7 @@ async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair
         entries=max(inner.entries - len(entries), 0),
         blobs=inner.blobs,
     )
-    losses = [_in_the_callers_words(loss, findings) for loss in inner.losses]
+    losses = [_in_the_callers_words(inner_loss, findings) for inner_loss in inner.losses]
     return tally.report(problems, clipped=inner.clipped, losses=losses)
 
 
@@ -252,58 +255,60 @@ async def _inspect_keys(keyring: StoreKeyring, findings: _WalkFindings, *, repai
 
 
 async def _inspect_space(keyring: StoreKeyring, record: Document, findings: _WalkFindings, *, settle: Settle) -> None:
-    inner = SpaceId(record.ref.key)
-    findings.names[inner] = None
+    inner_space = SpaceId(record.ref.key)
+    findings.names[inner_space] = None
     try:
-        name = findings.names[inner] = keyring.name(record)
+        name = findings.names[inner_space] = keyring.name(record)
         space_keys = await keyring.find(name)
     except KeyDestroyed:
-        del findings.names[inner]  # its destruction was interrupted: handle the remains
+        del findings.names[inner_space]  # its destruction was interrupted: handle the remains
         return
     except StoreCorrupt:
         return  # its guard; the inner store has reported it
     except SealError:
-        if inner in findings.reported:
+        if inner_space in findings.reported:
             return
         findings.problems.append(
-            StoreProblem(DamageKind.ENGINE, findings.names[inner], "the keys of this space cannot be opened")
+            StoreProblem(DamageKind.ENGINE, findings.names[inner_space], "the keys of this space cannot be opened")
         )
         return
-    if space_keys is None or space_keys.inner != inner:
-        del findings.names[inner]
+    if space_keys is None or space_keys.inner != inner_space:
+        del findings.names[inner_space]
         return
-    collections = {entry.ref.collection async for entry in readable_entries(keyring.inner, inner)}
+    collections = {entry.ref.collection async for entry in readable_entries(keyring.inner, inner_space)}
     for collection in sorted((collections | {GUARD.collection}) - _NOT_OURS):
-        async for document in readable_documents(keyring.inner, inner, collection):
+        async for document in readable_documents(keyring.inner, inner_space, collection):
             findings.ours += document.ref == GUARD
             try:
                 space_keys.open(document)
-            except SealBroken as broken:
-                is_settled = await settle(keyring, inner, document)
-                findings.problems.append(StoreProblem(DamageKind.DOCUMENT, name, broken.what, quarantined=is_settled))
-    async for _ in readable_documents(keyring.inner, inner, QUARANTINE):
+            except SealBroken as seal_error:
+                is_settled = await settle(keyring, inner_space, document)
+                findings.problems.append(
+                    StoreProblem(DamageKind.DOCUMENT, name, seal_error.what, quarantined=is_settled)
+                )
+    async for _ in readable_documents(keyring.inner, inner_space, QUARANTINE):
         findings.ours += 1
 
 
 async def _inspect_remains(keyring: StoreKeyring, findings: _WalkFindings, *, settle: Settle) -> None:
-    async for inner in store.scan_spaces(keyring.inner):
-        if inner != KEYRING and inner not in findings.names:
-            if await was_put_aside(keyring, inner):
+    async for inner_space in store.scan_spaces(keyring.inner):
+        if inner_space != KEYRING and inner_space not in findings.names:
+            if await was_put_aside(keyring, inner_space):
                 findings.ours += 1
             else:
-                findings.problems.append(await _remains_problem(keyring, inner, settle=settle))
+                findings.problems.append(await _remains_problem(keyring, inner_space, settle=settle))
 
 
-async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Settle) -> StoreProblem:
+async def _remains_problem(keyring: StoreKeyring, inner_space: SpaceId, *, settle: Settle) -> StoreProblem:
     with suppress(SealBroken, StoreCorrupt):
-        slot = await keyring.one(space_slot_ref(tag_of(inner)))
+        slot = await keyring.one(space_slot_ref(tag_of(inner_space)))
         if slot is not None and read_record(SpaceSlot, slot.body, what=SLOT_WHAT) == SpaceSlot(
-            inner=inner, life=KeyLife.DESTROYED
+            inner=inner_space, life=KeyLife.DESTROYED
         ):
-            is_settled = await settle(keyring, inner, None)
+            is_settled = await settle(keyring, inner_space, None)
             description = "a destroyed space's ciphertext was still there"
             return StoreProblem(DamageKind.ENGINE, None, description, quarantined=is_settled)
-    is_settled = settle is _set_aside and await put_aside(keyring, inner)
+    is_settled = settle is _set_aside and await put_aside(keyring, inner_space)
     return StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring", quarantined=is_settled)
 
 

@@ -72,20 +72,20 @@ class KeyWrapping:
 
     async def take_over(self, owner: str, key: WrappedKey, former: "KeyWrapping", /) -> WrappedKey:
         """Return `key`, which `former` wrapped, under the current key-encryption key. Raises KeyMissing, SealBroken."""
-        renewed = await self._wrap(await former.unwrap(owner, key), owner=owner, number=key.number)
-        return renewed.model_copy(update={"created_at": key.created_at})
+        rewrapped_key = await self._wrap(await former.unwrap(owner, key), owner=owner, number=key.number)
+        return rewrapped_key.model_copy(update={"created_at": key.created_at})
 
     async def _wrap(self, secret: bytes, *, owner: str, number: int) -> WrappedKey:
         key_id = self._keys.current()
-        wrapped = await self._keys.wrap(secret, key_id=key_id, context=self._context(owner, number))
-        return WrappedKey(number=number, key_id=key_id, wrapped=wrapped, created_at=self._clock.now())
+        wrapped_key = await self._keys.wrap(secret, key_id=key_id, context=self._context(owner, number))
+        return WrappedKey(number=number, key_id=key_id, wrapped=wrapped_key, created_at=self._clock.now())
 
     async def unwrap(self, owner: str, key: WrappedKey, /) -> bytes:
         """Return the bytes of the data key in `key`. Raises KeyMissing, SealBroken."""
         return await self._keys.unwrap(key.wrapped, key_id=key.key_id, context=self._context(owner, key.number))
 
-    def _context(self, owner: str, number: int) -> bytes:
-        return bound_place("data key", self.identity, owner, str(number))
+    def _context(self, owner: str, key_number: int) -> bytes:
+        return bound_place("data key", self.identity, owner, str(key_number))
 
 
 class SpaceKeys:
@@ -96,7 +96,7 @@ class SpaceKeys:
 
     def __init__(
         self,
-        inner: SpaceId,
+        inner_space: SpaceId,
         /,
         *,
         slot: bytes,
@@ -104,7 +104,7 @@ class SpaceKeys:
         keys: Mapping[int, DataKey],
         guard_ref: DocumentRef = GUARD,
     ) -> None:
-        self.inner = inner
+        self.inner = inner_space
         self._guard_ref = guard_ref
         self.slot = slot
         self.guard = guard
@@ -114,7 +114,7 @@ class SpaceKeys:
         self._newest = keys[max(keys)]
         # The oldest key lives as long as the space, so requests are recognised across rotations.
         self._requests = keys[min(keys)].derive(b"requests")
-        self._documents = bound_place("document", inner)
+        self._documents = bound_place("document", inner_space)
 
     def __repr__(self) -> str:
         return f"Vault({self.inner!r}, data keys {sorted(self._keys)})"
@@ -137,23 +137,23 @@ class SpaceKeys:
 
         The first batch of a space brings the guard; later ones, made without waiting for it, demand it.
         """
-        puts = [
+        sealed_puts = [
             PutChange(change.ref, self._seal(change.ref, change.expects + 1, change.body), change.expects)
             for change in batch.puts
         ]
-        requires = batch.requires
+        required_revisions = batch.requires
         if self.guard:
-            requires = (*requires, RequireRevision(self._guard_ref, self.guard))
+            required_revisions = (*required_revisions, RequireRevision(self._guard_ref, self.guard))
         else:
-            puts.append(self.guard_put())
+            sealed_puts.append(self.guard_put())
             self.guard = 1
         return Batch(
             space=self.inner,
             at=batch.at,
             entries=batch.entries,
-            puts=tuple(puts),
+            puts=tuple(sealed_puts),
             deletes=batch.deletes,
-            requires=requires,
+            requires=required_revisions,
             idempotency=None if batch.idempotency is None else self._seal_request(batch.idempotency),
             sealed=True,
             takes_back=batch.takes_back,
@@ -166,21 +166,23 @@ class SpaceKeys:
 
     def open(self, document: Document, /) -> Document:
         """Return `document` with its body opened. Raises SealBroken."""
-        ref, revision, sealed = document.ref, document.revision, document.body
-        what = f"document {ref.collection}/{ref.key}"
-        plain = self._key_of(sealed, what).open(sealed, self._document_place(ref, revision), what=what)
-        return Document(ref, revision, plain)
+        ref, revision, sealed_body = document.ref, document.revision, document.body
+        description = f"document {ref.collection}/{ref.key}"
+        plain_body = self._key_of(sealed_body, description).open(
+            sealed_body, self._document_place(ref, revision), what=description
+        )
+        return Document(ref, revision, plain_body)
 
-    def open_answer(self, committed: CommitReceipt, request: BatchKey | None, /) -> CommitReceipt:
-        """Return `committed` with the answer stored for `request`. Raises SealBroken."""
+    def open_answer(self, receipt: CommitReceipt, request: BatchKey | None, /) -> CommitReceipt:
+        """Return `receipt` with the answer stored for `request`. Raises SealBroken."""
         if request is None:
-            return committed
+            return receipt
         answer = request.answer
-        if committed.replayed:
-            what = "the answer to a repeated request"
-            where = self._answer_place(self._request_tag(request))
-            answer = self._key_of(committed.answer, what).open(committed.answer, where, what=what)
-        return CommitReceipt(committed.first, committed.last, replayed=committed.replayed, answer=answer)
+        if receipt.replayed:
+            description = "the answer to a repeated request"
+            answer_place = self._answer_place(self._request_tag(request))
+            answer = self._key_of(receipt.answer, description).open(receipt.answer, answer_place, what=description)
+        return CommitReceipt(receipt.first, receipt.last, replayed=receipt.replayed, answer=answer)
 
     def blob_place(self, key: str, /) -> bytes:
         """Return what binds the blob `key` to its place."""
@@ -193,8 +195,8 @@ class SpaceKeys:
         # Neither collections nor keys contain a slash or an at sign.
         return self._documents + f"{ref.collection}/{ref.key}@{revision}".encode()
 
-    def _key_of(self, sealed: bytes, what: str) -> DataKey:
-        key = self._keys.get(key_number(sealed))
+    def _key_of(self, sealed_bytes: bytes, what: str) -> DataKey:
+        key = self._keys.get(key_number(sealed_bytes))
         if key is None:
             raise SealBroken(what=what)
         return key
@@ -219,8 +221,8 @@ _LOOKS = 4
 class StoreKeyring:
     """The keys of a sealed store. Several handles and processes may share one; each change is one atomic batch."""
 
-    def __init__(self, inner: Store, /, *, wrapping: KeyWrapping, clock: Clock, names: DataKey) -> None:
-        self.inner = inner
+    def __init__(self, inner_store: Store, /, *, wrapping: KeyWrapping, clock: Clock, names: DataKey) -> None:
+        self.inner = inner_store
         self.wrapping = wrapping
         self.clock = clock
         self._names = names
@@ -229,7 +231,7 @@ class StoreKeyring:
     @classmethod
     async def open(
         cls,
-        inner: Store,
+        inner_store: Store,
         /,
         *,
         keys: KeyProvider,
@@ -237,22 +239,22 @@ class StoreKeyring:
         clock: Clock,
         covers: KeyringCoverage = KeyringCoverage.SPACES,
     ) -> Self:
-        """Return the keyring of `inner`, made now if `inner` is empty.
+        """Return the keyring of `inner_store`, made now if `inner_store` is empty.
 
-        Raises KeyMissing if `keys` do not have the key-encryption key it was made with; StoreForeign if `inner`
+        Raises KeyMissing if `keys` do not have the key-encryption key it was made with; StoreForeign if `inner_store`
         has something but no keyring: nothing is sealed again over unreadable content.
         """
         while True:
-            record = await _names_record(inner)
+            record = await _names_record(inner_store)
             # From the system and not from the Ids port: an identity may never repeat, and fixture ids do.
             identity = record.identity if record is not None else os.urandom(16).hex()
-            wrapping = KeyWrapping(keys, identity=identity, ids=ids, clock=clock)
+            key_wrapping = KeyWrapping(keys, identity=identity, ids=ids, clock=clock)
             if record is not None:
-                names = await _open_names(wrapping, record)
-                return cls(inner, wrapping=wrapping, clock=clock, names=names)
-            new_record = NamesRecord(identity=identity, key=await wrapping.fresh(NAMES_OWNER, 1), covers=covers)
+                names = await _open_names(key_wrapping, record)
+                return cls(inner_store, wrapping=key_wrapping, clock=clock, names=names)
+            new_record = NamesRecord(identity=identity, key=await key_wrapping.fresh(NAMES_OWNER, 1), covers=covers)
             try:
-                await inner.commit(keyring_batch(clock, PutChange(NAMES, new_record.to_bytes(), 0)))
+                await inner_store.commit(keyring_batch(clock, PutChange(NAMES, new_record.to_bytes(), 0)))
             except Conflict:
                 continue  # another process created it first
 
@@ -269,10 +271,10 @@ class StoreKeyring:
         """Return the stored slot of `space`."""
         return await self.one(space_slot_ref(self.tag(space)))
 
-    async def guard(self, inner: SpaceId, /) -> int:
+    async def guard(self, inner_space: SpaceId, /) -> int:
         """Return the revision of the guard of an inner space, 0 if it has none."""
-        (guard,) = await self.inner.get(inner, [GUARD])
-        return 0 if guard is None else guard.revision
+        (guard_document,) = await self.inner.get(inner_space, [GUARD])
+        return 0 if guard_document is None else guard_document.revision
 
     async def find(self, space: str, /) -> SpaceKeys | None:
         """Return the open keys of `space`, None if it has none.
@@ -281,13 +283,13 @@ class StoreKeyring:
         keyring's entry is missing: a space whose slot was lost is not taken for a new one.
         """
         tag = self.tag(space)
-        missing = SLOT_WHAT
+        broken_item = SLOT_WHAT
         for _ in range(_LOOKS):
             document = await self.one(space_slot_ref(tag))
             if document is None:
                 if not await self.inner.scan(KEYRING, RECORDS, prefix=f"{tag}.", limit=1):
                     return None
-                missing = SLOT_WHAT
+                broken_item = SLOT_WHAT
                 continue
             slot = read_record(SpaceSlot, document.body, what=SLOT_WHAT)
             if tag_of(slot.inner) != tag:
@@ -297,8 +299,8 @@ class StoreKeyring:
             record = await self.one(record_ref(slot.inner))
             if record is not None:
                 return await self.unlock(record, slot=document.body)
-            missing = RECORD_WHAT
-        raise SealBroken(what=missing)
+            broken_item = RECORD_WHAT
+        raise SealBroken(what=broken_item)
 
     async def ensure(self, space: str, /) -> SpaceKeys:
         """Return the open keys of `space`, created if it has none. Raises as `find` does."""
@@ -308,13 +310,13 @@ class StoreKeyring:
                 return space_keys
             tag = self.tag(space)
             # From the system and not from the Ids port: an incarnation may never repeat, and fixture ids do.
-            inner = f"{tag}.{os.urandom(16).hex()}"
-            name = self._names.seal(space.encode("utf-8"), bound_place("name", inner))
-            record = SealedSpaceRecord(name=name, keys=(await self.wrapping.fresh(inner, 1),))
-            slot = SpaceSlot(inner=inner, life=KeyLife.LIVE)
+            inner_name = f"{tag}.{os.urandom(16).hex()}"
+            name = self._names.seal(space.encode("utf-8"), bound_place("name", inner_name))
+            record = SealedSpaceRecord(name=name, keys=(await self.wrapping.fresh(inner_name, 1),))
+            slot = SpaceSlot(inner=inner_name, life=KeyLife.LIVE)
             puts = (
                 PutChange(space_slot_ref(tag), slot.to_bytes(), 0),
-                PutChange(record_ref(inner), record.to_bytes(), 0),
+                PutChange(record_ref(inner_name), record.to_bytes(), 0),
             )
             try:
                 await self.inner.commit(keyring_batch(self.clock, *puts))
@@ -323,10 +325,10 @@ class StoreKeyring:
 
     async def unlock(self, record: Document, /, *, slot: bytes) -> SpaceKeys:
         """Return the open keys in `record`. Raises KeyMissing, SealBroken."""
-        inner = SpaceId(record.ref.key)
+        inner_space = SpaceId(record.ref.key)
         space_record = read_record(SealedSpaceRecord, record.body, what=RECORD_WHAT)
-        keys = {key.number: await self.wrapping.open(inner, key) for key in space_record.keys}
-        return SpaceKeys(inner, slot=slot, guard=await self.guard(inner), keys=keys)
+        keys = {key.number: await self.wrapping.open(inner_space, key) for key in space_record.keys}
+        return SpaceKeys(inner_space, slot=slot, guard=await self.guard(inner_space), keys=keys)
 
     async def destroy_keys(self, space: SpaceId, /) -> SpaceId | None:
         """Mark `space` as destroyed and physically erase its wrapped keys; return its inner space, None without keys.
@@ -338,10 +340,10 @@ class StoreKeyring:
             if slot is None:
                 break
             if slot.life is KeyLife.LIVE:
-                mark = SpaceSlot(inner=slot.inner, life=KeyLife.DESTROYED)
+                destroyed_slot = SpaceSlot(inner=slot.inner, life=KeyLife.DESTROYED)
                 try:
                     await self.inner.commit(
-                        keyring_batch(self.clock, PutChange(document.ref, mark.to_bytes(), document.revision))
+                        keyring_batch(self.clock, PutChange(document.ref, destroyed_slot.to_bytes(), document.revision))
                     )
                 except Conflict:
                     continue
@@ -360,17 +362,17 @@ class StoreKeyring:
 
     async def remains(self, space: SpaceId, /) -> AsyncIterator[SpaceId]:
         """Yield the inner spaces left of `space`: ciphertext whose keys were lost."""
-        after = f"{self.tag(space)}."
-        inner_spaces = await self.inner.spaces(after=after, limit=limits.SCAN_MAX)
-        for inner in inner_spaces:
-            if inner.startswith(after):
-                yield inner
+        after_name = f"{self.tag(space)}."
+        inner_spaces = await self.inner.spaces(after=after_name, limit=limits.SCAN_MAX)
+        for inner_space in inner_spaces:
+            if inner_space.startswith(after_name):
+                yield inner_space
 
-    async def free(self, space: SpaceId, inner: SpaceId, /) -> None:
-        """Remove the mark of the destroyed `inner`, so that the name `space` can be reused."""
+    async def free(self, space: SpaceId, inner_space: SpaceId, /) -> None:
+        """Remove the mark of the destroyed `inner_space`, so that the name `space` can be reused."""
         document = await self.slot(space)
         if document is None or read_record(SpaceSlot, document.body, what=SLOT_WHAT) != SpaceSlot(
-            inner=inner, life=KeyLife.DESTROYED
+            inner=inner_space, life=KeyLife.DESTROYED
         ):
             return
         with suppress(Conflict):  # another call finished the same erasure
@@ -383,13 +385,15 @@ class StoreKeyring:
 
     async def names(self, inners: Sequence[SpaceId], /) -> Sequence[SpaceId | None]:
         """Return the real names of inner spaces, None for the remains of erased ones. Raises SealBroken."""
-        records = await self.inner.get(KEYRING, [record_ref(inner) for inner in inners])
+        records = await self.inner.get(KEYRING, [record_ref(inner_space) for inner_space in inners])
         return [None if record is None else self.name(record) for record in records]
 
     def name(self, record: Document, /) -> SpaceId:
         """Return the real name in `record`. Raises SealBroken."""
-        sealed = read_record(SealedSpaceRecord, record.body, what=RECORD_WHAT).name
-        return SpaceId(self._names.open(sealed, bound_place("name", record.ref.key), what=RECORD_WHAT).decode("utf-8"))
+        sealed_name = read_record(SealedSpaceRecord, record.body, what=RECORD_WHAT).name
+        return SpaceId(
+            self._names.open(sealed_name, bound_place("name", record.ref.key), what=RECORD_WHAT).decode("utf-8")
+        )
 
 
 def keyring_batch(clock: Clock, /, *changes: PutChange | DeleteChange) -> Batch:
@@ -403,13 +407,13 @@ def keyring_batch(clock: Clock, /, *changes: PutChange | DeleteChange) -> Batch:
     )
 
 
-async def _names_record(inner: Store) -> NamesRecord | None:
+async def _names_record(inner_store: Store) -> NamesRecord | None:
     names: Sequence[SpaceId] = ()
     for _ in range(2):
-        (document,) = await inner.get(KEYRING, [NAMES])
+        (document,) = await inner_store.get(KEYRING, [NAMES])
         if document is not None:
             return read_record(NamesRecord, document.body, what="the keyring's key for names")
-        names = await inner.spaces(limit=2)
+        names = await inner_store.spaces(limit=2)
         if set(names) <= {SHARED}:
             return None
         # Another process may have created it between the two checks.
@@ -435,9 +439,9 @@ async def mark_shared(inner: Store, clock: Clock) -> None:
         )
 
 
-async def _open_names(wrapping: KeyWrapping, record: NamesRecord) -> DataKey:
+async def _open_names(key_wrapping: KeyWrapping, record: NamesRecord) -> DataKey:
     try:
-        return await wrapping.open(NAMES_OWNER, record.key)
+        return await key_wrapping.open(NAMES_OWNER, record.key)
     except SealBroken:
         raise KeyMissing(
             f"the key-encryption key {record.key.key_id!r} that was provided is not the one this store was sealed with,"

@@ -64,11 +64,13 @@ class LocalKeys:
         nonce = random_nonce()
         return nonce + AESGCM(self._key(key_id)).encrypt(nonce, data_key, _bound_context(key_id, context))
 
-    async def unwrap(self, wrapped: bytes, /, *, key_id: str, context: bytes) -> bytes:
-        """Return the data key in `wrapped`. Raises KeyMissing for an unknown id, SealBroken for altered bytes."""
+    async def unwrap(self, wrapped_key: bytes, /, *, key_id: str, context: bytes) -> bytes:
+        """Return the data key in `wrapped_key`. Raises KeyMissing for an unknown id, SealBroken for altered bytes."""
         key = self._key(key_id)
         try:
-            return AESGCM(key).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], _bound_context(key_id, context))
+            return AESGCM(key).decrypt(
+                wrapped_key[:NONCE_BYTES], wrapped_key[NONCE_BYTES:], _bound_context(key_id, context)
+            )
         except (InvalidTag, ValueError):  # ValueError: shorter than a nonce
             raise SealBroken(what=f"a data key under the key-encryption key {key_id!r}") from None
 
@@ -95,11 +97,11 @@ class EnvironmentKeys(LocalKeys):
         if not 1 <= len(entries) <= _LIST_MAX:
             raise InvalidInput(field="key list", problem=f"must have 1 to {_LIST_MAX} entries of the form id:base64")
         keys: dict[str, bytes] = {}
-        for number, entry in enumerate(entries, 1):
-            key_id, _, encoded = entry.partition(":")
+        for entry_number, entry in enumerate(entries, 1):
+            key_id, _, encoded_key = entry.partition(":")
             if not _KEY_ID.fullmatch(key_id) or key_id in keys:
-                raise InvalidInput(field=f"key list, entry {number}", problem="has no id, or a duplicate id")
-            keys[key_id] = _decode_field(encoded, field=f"key list, entry {number}")
+                raise InvalidInput(field=f"key list, entry {entry_number}", problem="has no id, or a duplicate id")
+            keys[key_id] = _decode_field(encoded_key, field=f"key list, entry {entry_number}")
         return cls(keys, current=next(iter(keys)))
 
 
@@ -123,16 +125,18 @@ class StorePins:
 
     def require(self, place: Path, identity: str, /, *, is_new: bool) -> None:
         """Raise StoreForeign if another store was opened at `place` before; a new one is recorded."""
-        where = str(place.resolve())
-        pins = self._read()
-        if pins.get(where) == identity:
+        store_path = str(place.resolve())
+        known_pins = self._read()
+        if known_pins.get(store_path) == identity:
             return
-        if where in pins and not is_new:
+        if store_path in known_pins and not is_new:
             raise StoreForeign(
-                f"another sealed store was opened at {where!r} before: restore that one; if it was replaced on"
+                f"another sealed store was opened at {store_path!r} before: restore that one; if it was replaced on"
                 f" purpose, remove its line from {str(self._path)!r}"
             )
-        new_pins = {path: one for path, one in pins.items() if path != where} | {where: identity}
+        new_pins = {path: pinned_identity for path, pinned_identity in known_pins.items() if path != store_path} | {
+            store_path: identity
+        }
         self._write(dict(list(new_pins.items())[-PINNED_STORES:]))
 
     def _read(self) -> dict[str, str]:
@@ -177,8 +181,8 @@ class FileKeys(LocalKeys):
         """
         self._path = Path(path)
         self.pins = StorePins(self._path)
-        keys, current, self._stamp = _read_keys(self._path)
-        super().__init__(keys, current=current)
+        keys, current_id, self._stamp = _read_keys(self._path)
+        super().__init__(keys, current=current_id)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], /) -> Self:
@@ -208,25 +212,26 @@ class FileKeys(LocalKeys):
         is replaced whole. Raises InvalidInput where another addition is under way, or nothing can be written.
         """
         # The new file's name is the lock: two additions at once would lose one of the keys.
-        beside = self._path.with_name(self._path.name + ".new")
+        new_path = self._path.with_name(self._path.name + ".new")
         key_id = _fresh_id()
         try:
-            descriptor = _create_file(beside)
+            descriptor = _create_file(new_path)
         except FileExistsError:
             raise InvalidInput(
                 field="key file",
-                problem=f"is being changed, or a change was interrupted: if no process uses it, remove {str(beside)!r}",
+                problem="is being changed, or a change was interrupted: "
+                f"if no process uses it, remove {str(new_path)!r}",
             ) from None
         except OSError as error:
-            raise _missing_file(beside) from error
-        with contextlib.ExitStack() as cleanup:
-            cleanup.callback(beside.unlink)
+            raise _missing_file(new_path) from error
+        with contextlib.ExitStack() as cleanup_stack:
+            cleanup_stack.callback(new_path.unlink)
             with os.fdopen(descriptor, "wb") as file:
                 # Read under the lock, so that a key that another addition brought is not lost.
                 keys, _, _ = _read_keys(self._path)
                 _fill_file(file, {**keys, key_id: secrets.token_bytes(KEY_BYTES)}, current=key_id)
-            beside.replace(self._path)
-            cleanup.pop_all()
+            new_path.replace(self._path)
+            cleanup_stack.pop_all()
         sync_path(self._path.parent)
         self._reload()
         return key_id
@@ -234,10 +239,10 @@ class FileKeys(LocalKeys):
     def current(self, /) -> str:
         """Return the id of the key that wraps, according to the file now. Raises as the constructor does."""
         try:
-            changed = _file_stamp(self._path.stat()) != self._stamp
+            has_changed = _file_stamp(self._path.stat()) != self._stamp
         except OSError:
-            changed = True
-        if changed:
+            has_changed = True
+        if has_changed:
             self._reload()
         return super().current()
 
@@ -273,12 +278,12 @@ def _decode_field(encoded: str, *, field: str) -> bytes:
 
 def _read_keys(path: Path) -> tuple[dict[str, bytes], str, _Stamp]:
     try:
-        opened = path.open("rb")
+        key_stream = path.open("rb")
     except (OSError, ValueError) as error:
         raise KeyMissing(
             f"the key file {str(path)!r} cannot be opened: name the one this store was sealed with"
         ) from error
-    with opened as file:
+    with key_stream as file:
         # Checked on the open file, not the path: what is judged is what is read.
         state = os.fstat(file.fileno())
         if os.name == "posix" and stat.S_IMODE(state.st_mode) & 0o077:
@@ -291,7 +296,8 @@ def _read_keys(path: Path) -> tuple[dict[str, bytes], str, _Stamp]:
             field="key file", problem=f"{str(path)!r} is not a key file: restore it from its copy"
         ) from None
     keys = {
-        key_id: _decode_field(encoded, field=f"key file, key {key_id!r}") for key_id, encoded in key_file.keys.items()
+        key_id: _decode_field(encoded_key, field=f"key file, key {key_id!r}")
+        for key_id, encoded_key in key_file.keys.items()
     }
     if key_file.current not in keys:
         raise InvalidInput(field="key file", problem=f"{str(path)!r} does not contain its current key")
@@ -311,8 +317,8 @@ def _create_file(path: Path) -> int:
 
 
 def _fill_file(file: BinaryIO, keys: Mapping[str, bytes], *, current: str) -> None:
-    encoded = {key_id: base64.b64encode(key).decode() for key_id, key in keys.items()}
-    content = _KeyFile(schema_name="elytron.keys", schema_version=1, current=current, keys=encoded)
+    encoded_keys = {key_id: base64.b64encode(key).decode() for key_id, key in keys.items()}
+    content = _KeyFile(schema_name="elytron.keys", schema_version=1, current=current, keys=encoded_keys)
     file.write(canonical_bytes(content))
     file.flush()
     os.fsync(file.fileno())

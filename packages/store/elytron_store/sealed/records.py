@@ -121,8 +121,8 @@ def space_slot_ref(tag: str, /) -> DocumentRef:
     return DocumentRef(SPACE_SLOTS, tag)
 
 
-def record_ref(inner: str, /) -> DocumentRef:
-    return DocumentRef(RECORDS, inner)
+def record_ref(inner_space: str, /) -> DocumentRef:
+    return DocumentRef(RECORDS, inner_space)
 
 
 def shows_seal(spaces: Iterable[str], /) -> bool:
@@ -130,6 +130,6 @@ def shows_seal(spaces: Iterable[str], /) -> bool:
     return any(space == KEYRING or INNER.fullmatch(space) for space in spaces)
 
 
-def tag_of(inner: str, /) -> str:
+def tag_of(inner_space: str, /) -> str:
     """Return the tag in the name of an inner space."""
-    return inner.partition(".")[0]
+    return inner_space.partition(".")[0]

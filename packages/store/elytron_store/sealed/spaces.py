@@ -46,7 +46,7 @@ class SpaceKeyring(Protocol):
         """Return the document that names the inner space of `space`."""
         ...
 
-    async def guard(self, inner: SpaceId, /) -> int:
+    async def guard(self, inner_space: SpaceId, /) -> int:
         """Return the revision of the guard of an inner space, 0 if it has none."""
         ...
 
@@ -66,7 +66,7 @@ class SpaceKeyring(Protocol):
         """Yield inner spaces of `space` whose keys are lost."""
         ...
 
-    async def free(self, space: SpaceId, inner: SpaceId, /) -> None:
+    async def free(self, space: SpaceId, inner_space: SpaceId, /) -> None:
         """Release the name `space` after its inner space is gone."""
         ...
 
@@ -117,10 +117,10 @@ class SpaceKeyCache:
     async def newer(self, space: SpaceId, space_keys: SpaceKeys, /) -> SpaceKeys:
         """Reopen the keys of `space`, for a key that `space_keys` lacks. Raises KeyDestroyed."""
         self.drop(space, space_keys)
-        newest = await self._keyring.find(space)
-        if newest is None or newest.inner != space_keys.inner:
+        newest_keys = await self._keyring.find(space)
+        if newest_keys is None or newest_keys.inner != space_keys.inner:
             raise KeyDestroyed
-        return self._keep(space, newest)
+        return self._keep(space, newest_keys)
 
     async def lives(self, space: SpaceId, space_keys: SpaceKeys, /) -> bool:
         """Return whether `space_keys` belong to the current incarnation of `space`; drop them if not."""
@@ -175,8 +175,8 @@ class SealedSpaces(PassingStore):
     The collections `elytron_seal` and `elytron_quarantine` of a space are reserved for sealing.
     """
 
-    def __init__(self, inner: Store, keyring: SpaceKeyring, /, *, clock: Clock) -> None:
-        super().__init__(inner)
+    def __init__(self, inner_store: Store, keyring: SpaceKeyring, /, *, clock: Clock) -> None:
+        super().__init__(inner_store)
         self._keyring = keyring
         self._clock = clock
         self._key_cache = SpaceKeyCache(keyring)
@@ -194,34 +194,36 @@ class SealedSpaces(PassingStore):
         await engine.off_loop(validate_batch, batch)
         while True:
             space_keys = self._key_cache.ready(batch.space) or await self._key_cache.open_in_turn(batch.space)
-            guard = space_keys.guard
-            arrived = False
+            guard_revision = space_keys.guard
+            has_arrived = False
             try:
-                committed = await self._inner.commit(await engine.off_loop(space_keys.seal, batch))
-                arrived = True
+                receipt = await self._inner.commit(await engine.off_loop(space_keys.seal, batch))
+                has_arrived = True
             except IdempotencyConflict:
                 raise
             except Conflict:
                 # The caller is at fault only if the guard is unchanged; otherwise the commit is repeated.
-                if await self._key_cache.stands(batch.space, space_keys, guard=guard):
+                if await self._key_cache.stands(batch.space, space_keys, guard=guard_revision):
                     raise
                 continue
             finally:
-                if not (arrived or guard):
+                if not (has_arrived or guard_revision):
                     self._key_cache.drop(batch.space, space_keys)  # it relied on a guard that was not written
             if not space_keys.is_proven and not await self._key_cache.prove(batch.space, space_keys):
                 # It was opened before an erasure that knew of no guard: its writes are in a dead inner space.
                 await self._inner.erase(ErasureTarget(space=space_keys.inner, at=batch.at, whole_space=True))
                 continue
-            if committed.replayed and not space_keys.knows([committed.answer]):
+            if receipt.replayed and not space_keys.knows([receipt.answer]):
                 space_keys = await self._key_cache.newer(batch.space, space_keys)
-            return space_keys.open_answer(committed, batch.idempotency)
+            return space_keys.open_answer(receipt, batch.idempotency)
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         """Return the documents at `refs` as the port says; also raises KeyDestroyed, KeyMissing and SealBroken."""
         space_keys, documents = await self._look(space, lambda inner: self._inner.get(inner, refs))
-        plain = iter(await self._open(space, space_keys, [document for document in documents if document is not None]))
-        return [None if document is None else next(plain) for document in documents]
+        plain_documents = iter(
+            await self._open(space, space_keys, [document for document in documents if document is not None])
+        )
+        return [None if document is None else next(plain_documents) for document in documents]
 
     async def scan(
         self,
@@ -247,9 +249,9 @@ class SealedSpaces(PassingStore):
         engine.require_scan(space, collection, limit=1)
         while True:
             space_keys = await self._key_cache.find(space)
-            number = 0 if space_keys is None else await self._inner.count(space_keys.inner, collection)
-            if space_keys is None or number or await self._key_cache.lives(space, space_keys):
-                return number
+            document_count = 0 if space_keys is None else await self._inner.count(space_keys.inner, collection)
+            if space_keys is None or document_count or await self._key_cache.lives(space, space_keys):
+                return document_count
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         """Return a page of the journal as the port says; also raises KeyDestroyed."""
@@ -268,14 +270,14 @@ class SealedSpaces(PassingStore):
         """Replace the blob `key` as the port says; raises KeyDestroyed if the space was erased meanwhile."""
         engine.require_blob(space, key)
         space_keys = await self._key_cache.fresh(space)
-        sealing = cipher.SealingStream(space_keys.newest, space_keys.blob_place(key), chunks)
-        async with closed_stream(sealing.chunks()) as sealed:
-            await self._inner.write_blob(space_keys.inner, key, sealed)
+        sealing_stream = cipher.SealingStream(space_keys.newest, space_keys.blob_place(key), chunks)
+        async with closed_stream(sealing_stream.chunks()) as sealed_chunks:
+            await self._inner.write_blob(space_keys.inner, key, sealed_chunks)
         if not await self._key_cache.lives(space, space_keys):
             # Erased meanwhile: the ciphertext of a destroyed key is not left behind.
             await self._sweep(space_keys.inner)
             raise KeyDestroyed
-        return sealing.size
+        return sealing_stream.size
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         """Yield the blob's bytes, each chunk once verified. Raises NotFound, KeyDestroyed, SealBroken."""
@@ -297,26 +299,26 @@ class SealedSpaces(PassingStore):
         name."""
         engine.require_erasure(erasure)
         if erasure.whole_space:
-            inner = await self._destroy_keys(erasure.space)
-            erased = ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
-            if inner is not None:
-                erased = await self._erase_inner(inner, at=erasure.at)
-            async for remains in self._keyring.remains(erasure.space):
-                await self._erase_inner(remains, at=erasure.at)
-            if inner is None:
-                return erased
-            await self._keyring.free(erasure.space, inner)
+            inner_space = await self._destroy_keys(erasure.space)
+            erasure_receipt = ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
+            if inner_space is not None:
+                erasure_receipt = await self._erase_inner(inner_space, at=erasure.at)
+            async for remaining_space in self._keyring.remains(erasure.space):
+                await self._erase_inner(remaining_space, at=erasure.at)
+            if inner_space is None:
+                return erasure_receipt
+            await self._keyring.free(erasure.space, inner_space)
         else:
-            erased = await self._erase_named(erasure)
-        return replace(erased, layers=tuple(_sealed_layer(layer) for layer in erased.layers))
+            erasure_receipt = await self._erase_named(erasure)
+        return replace(erasure_receipt, layers=tuple(_sealed_layer(layer) for layer in erasure_receipt.layers))
 
     async def _erase_named(self, erasure: ErasureTarget) -> ErasureReceipt:
         while True:
             space_keys = await self._key_cache.fresh(erasure.space)
             inner_erasure = replace(erasure, space=space_keys.inner)
-            erased = await self._inner.erase(inner_erasure)
+            erasure_receipt = await self._inner.erase(inner_erasure)
             if await self._key_cache.lives(erasure.space, space_keys):
-                return erased
+                return erasure_receipt
             await self._sweep(space_keys.inner)
 
     async def _look(
@@ -355,26 +357,26 @@ class SealedSpaces(PassingStore):
 
     async def _destroy_keys(self, space: SpaceId) -> SpaceId | None:
         self._key_cache.drop(space)
-        inner = await self._keyring.destroy_keys(space)
+        inner_space = await self._keyring.destroy_keys(space)
         self._key_cache.drop(space)  # a running call may have opened it again before the mark was stored
-        return inner
+        return inner_space
 
-    async def _erase_inner(self, inner: SpaceId, *, at: Instant) -> ErasureReceipt:
+    async def _erase_inner(self, inner_space: SpaceId, *, at: Instant) -> ErasureReceipt:
         # The guard is a document of the sealing, not of the caller.
-        ours = int(await self._keyring.guard(inner) > 0)
-        erased = await self._inner.erase(ErasureTarget(space=inner, at=at, whole_space=True))
+        guard_documents = int(await self._keyring.guard(inner_space) > 0)
+        erasure_receipt = await self._inner.erase(ErasureTarget(space=inner_space, at=at, whole_space=True))
         return ErasureReceipt(
-            documents=max(erased.documents - ours, 0),
-            blobs=erased.blobs,
-            entries_scrubbed=erased.entries_scrubbed,
-            sequence=erased.sequence,
-            layers=erased.layers,
+            documents=max(erasure_receipt.documents - guard_documents, 0),
+            blobs=erasure_receipt.blobs,
+            entries_scrubbed=erasure_receipt.entries_scrubbed,
+            sequence=erasure_receipt.sequence,
+            layers=erasure_receipt.layers,
         )
 
-    async def _sweep(self, inner: SpaceId) -> None:
+    async def _sweep(self, inner_space: SpaceId) -> None:
         # Leftovers of a call that did not know of the erasure; the guard would suggest that there is more.
-        if not await self._keyring.guard(inner):
-            await self._inner.erase(ErasureTarget(space=inner, at=self._clock.now(), whole_space=True))
+        if not await self._keyring.guard(inner_space):
+            await self._inner.erase(ErasureTarget(space=inner_space, at=self._clock.now(), whole_space=True))
 
 
 def _sealed_layer(layer: ErasureLayer) -> ErasureLayer:

@@ -52,11 +52,11 @@ async def renew_data_key(keyring: StoreKeyring, space: SpaceId, /) -> None:
         if document is None:
             continue  # erased since
         record = read_record(SealedSpaceRecord, document.body, what=RECORD_WHAT)
-        fresh = await keyring.wrapping.fresh(space_keys.inner, record.keys[-1].number + 1)
-        newer = record.model_copy(update={"keys": (*record.keys, fresh)})
+        fresh_key = await keyring.wrapping.fresh(space_keys.inner, record.keys[-1].number + 1)
+        renewed_record = record.model_copy(update={"keys": (*record.keys, fresh_key)})
         try:
             await keyring.inner.commit(
-                keyring_batch(keyring.clock, PutChange(document.ref, newer.to_bytes(), document.revision))
+                keyring_batch(keyring.clock, PutChange(document.ref, renewed_record.to_bytes(), document.revision))
             )
         except Conflict:
             continue
@@ -82,7 +82,7 @@ async def rewrap_keyring(keyring: StoreKeyring, /) -> int:
 async def _raise_guard(keyring: StoreKeyring, space: SpaceId) -> None:
     while (space_keys := await keyring.find(space)) is not None:
         entry = EntryDraft(JournalAction.MAINTENANCE, GUARD)
-        raised = Batch(
+        guard_batch = Batch(
             space=space_keys.inner,
             at=keyring.clock.now(),
             entries=(entry,),
@@ -90,7 +90,7 @@ async def _raise_guard(keyring: StoreKeyring, space: SpaceId) -> None:
             sealed=True,
         )
         try:
-            await keyring.inner.commit(raised)
+            await keyring.inner.commit(guard_batch)
         except Conflict:
             continue
         return
@@ -99,17 +99,19 @@ async def _raise_guard(keyring: StoreKeyring, space: SpaceId) -> None:
 async def _rewrap_document(keyring: StoreKeyring, document: Document) -> int:
     current_document: Document | None = document
     while current_document is not None:
-        newer, changed = await _renewed_record(keyring, current_document)
-        if not changed:
+        renewed_document, changed_count = await _renewed_record(keyring, current_document)
+        if not changed_count:
             return 0
         try:
             await keyring.inner.commit(
-                keyring_batch(keyring.clock, PutChange(current_document.ref, newer, current_document.revision))
+                keyring_batch(
+                    keyring.clock, PutChange(current_document.ref, renewed_document, current_document.revision)
+                )
             )
         except Conflict:
             current_document = await keyring.one(current_document.ref)
             continue
-        return changed
+        return changed_count
     return 0
 
 
@@ -120,8 +122,8 @@ async def _renewed_record(keyring: StoreKeyring, document: Document) -> tuple[by
         return names.model_copy(update={"key": key}).to_bytes(), int(key is not names.key)
     record = read_record(SealedSpaceRecord, document.body, what=RECORD_WHAT)
     keys = tuple([await keyring.wrapping.renew(document.ref.key, key) for key in record.keys])
-    changed = sum(new is not old for new, old in zip(keys, record.keys, strict=True))
-    return record.model_copy(update={"keys": keys}).to_bytes(), changed
+    changed_count = sum(new_key is not old_key for new_key, old_key in zip(keys, record.keys, strict=True))
+    return record.model_copy(update={"keys": keys}).to_bytes(), changed_count
 
 
 class SealedStore(SealedSpaces):
@@ -130,14 +132,14 @@ class SealedStore(SealedSpaces):
     The package's docstring says what the inner store can reveal.
     """
 
-    def __init__(self, inner: Store, keyring: StoreKeyring, /, *, clock: Clock) -> None:
-        super().__init__(inner, keyring, clock=clock)
+    def __init__(self, inner_store: Store, keyring: StoreKeyring, /, *, clock: Clock) -> None:
+        super().__init__(inner_store, keyring, clock=clock)
         self._keyring = keyring
 
     @classmethod
     async def open(
         cls,
-        inner: Store,
+        inner_store: Store,
         /,
         *,
         keys: KeyProvider,
@@ -145,13 +147,17 @@ class SealedStore(SealedSpaces):
         clock: Clock,
         covers: KeyringCoverage = KeyringCoverage.SPACES,
     ) -> Self:
-        """Return the sealed view of `inner`, which it owns from now on and closes with itself.
+        """Return the sealed view of `inner_store`, which it owns from now on and closes with itself.
 
-        An empty `inner` gets a keyring, which says what it `covers`. Raises KeyMissing where `keys` are not those it
-        was sealed with, StoreForeign where it holds anything but no keyring; `inner` is then unchanged and still the
-        caller's.
+        An empty `inner_store` gets a keyring, which says what it `covers`. Raises KeyMissing where `keys` are not those
+        it was sealed with, StoreForeign where it holds anything but no keyring; `inner_store` is then unchanged and
+        still the caller's.
         """
-        return cls(inner, await StoreKeyring.open(inner, keys=keys, ids=ids, clock=clock, covers=covers), clock=clock)
+        return cls(
+            inner_store,
+            await StoreKeyring.open(inner_store, keys=keys, ids=ids, clock=clock, covers=covers),
+            clock=clock,
+        )
 
     @property
     def identity(self) -> str:
@@ -168,17 +174,17 @@ class SealedStore(SealedSpaces):
 
         Destroyed spaces are left out.
         """
-        mark = await self._keyring.mark(after) if after else ""
+        after_mark = await self._keyring.mark(after) if after else ""
 
         async def real_names(page: Sequence[SpaceId]) -> Sequence[SpaceId | None]:
-            return await self._keyring.names([inner for inner in page if inner != KEYRING])
+            return await self._keyring.names([inner_space for inner_space in page if inner_space != KEYRING])
 
-        return await engine.named_spaces(self._inner, real_names, after=mark, limit=limit)
+        return await engine.named_spaces(self._inner, real_names, after=after_mark, limit=limit)
 
     async def queued_spaces(self, /) -> AsyncIterator[SpaceId]:
         """Yield the spaces by their real names; destroyed spaces are left out."""
-        async for inner in store.queued_spaces(self._inner):
-            for name in await self._keyring.names([inner] if inner != KEYRING else []):
+        async for inner_space in store.queued_spaces(self._inner):
+            for name in await self._keyring.names([inner_space] if inner_space != KEYRING else []):
                 if name is not None:
                     yield name
 
@@ -198,18 +204,18 @@ class SealedStore(SealedSpaces):
 
     async def losses(self, space: SpaceId | None = None, /) -> Sequence[StoreLoss]:
         """Return the inner store's losses under the real names of their spaces; one without keys has no name."""
-        inner = None if space is None else await self._keyring.mark(space)
-        losses = await store.find_losses(self._inner, inner)
+        inner_name = None if space is None else await self._keyring.mark(space)
+        losses = await store.find_losses(self._inner, inner_name)
         return [replace(loss, space=space or await self._real_name(loss.space)) for loss in losses]
 
-    async def _real_name(self, inner: SpaceId | None) -> SpaceId | None:
-        if inner is None or not INNER.fullmatch(inner):
+    async def _real_name(self, inner_space: SpaceId | None) -> SpaceId | None:
+        if inner_space is None or not INNER.fullmatch(inner_space):
             return None
-        return (await self._keyring.names([inner]))[0]
+        return (await self._keyring.names([inner_space]))[0]
 
     async def acknowledge_losses(self, space: SpaceId | None, /, *, at: Instant) -> int:
-        inner = None if space is None else await self._keyring.mark(space)
-        return await store.acknowledge_losses(self._inner, inner, at=at)
+        inner_name = None if space is None else await self._keyring.mark(space)
+        return await store.acknowledge_losses(self._inner, inner_name, at=at)
 
     async def close(self) -> None:
         """Drop the open keys and close the inner store."""
@@ -241,6 +247,6 @@ class SealedStore(SealedSpaces):
         space frees its name for reuse under new keys. A space without keys is no error.
         """
         require_space(space)
-        inner = await self._destroy_keys(space)
-        if inner is not None:
-            await self._erase_inner(inner, at=self._clock.now())
+        inner_space = await self._destroy_keys(space)
+        if inner_space is not None:
+            await self._erase_inner(inner_space, at=self._clock.now())

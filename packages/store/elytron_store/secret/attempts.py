@@ -32,20 +32,20 @@ _OTHERS: Final = ""
 class AttemptCounting:
     """Counts the attempts to open spaces in the store, so that all its processes share the counts."""
 
-    def __init__(self, inner: Store, clock: Clock, /) -> None:
-        self._inner = inner
+    def __init__(self, inner_store: Store, clock: Clock, /) -> None:
+        self._inner = inner_store
         self._clock = clock
 
     async def count(self, space: SpaceId, slot: SecretSlot, /) -> None:
         """Count an attempt before it is made, so that concurrent ones do not evade the delay. Raises RateLimited."""
         for _ in range(_TRIES):
             now = self._clock.now()
-            document, callers = await self._recent(space, now)
+            document, attempts_by_caller = await self._recent(space, now)
             caller = _caller_name(slot)
-            if caller not in callers and len(callers) >= SECRET_CALLERS:
+            if caller not in attempts_by_caller and len(attempts_by_caller) >= SECRET_CALLERS:
                 caller = _OTHERS
-            before = callers.get(caller, CallerAttempts(caller=caller, failed=0, at=now))
-            wait_ms = before.at + delay_ms(before.failed) - now
+            previous_attempts = attempts_by_caller.get(caller, CallerAttempts(caller=caller, failed=0, at=now))
+            wait_ms = previous_attempts.at + delay_ms(previous_attempts.failed) - now
             if wait_ms > 0:
                 raise RateLimited(
                     limit=SECRET_ATTEMPTS,
@@ -53,8 +53,8 @@ class AttemptCounting:
                     what="wrong secrets per caller",
                     period="quarter of an hour",
                 )
-            callers[caller] = CallerAttempts(caller=caller, failed=before.failed + 1, at=now)
-            change = PutChange(ATTEMPTS, _body_of(callers), document.revision if document is not None else 0)
+            attempts_by_caller[caller] = CallerAttempts(caller=caller, failed=previous_attempts.failed + 1, at=now)
+            change = PutChange(ATTEMPTS, _body_of(attempts_by_caller), document.revision if document is not None else 0)
             with suppress(Conflict):
                 await self._inner.commit(secret_batch(space, self._clock, change, takes_back=True))
                 return
@@ -63,13 +63,13 @@ class AttemptCounting:
     async def forgive(self, space: SpaceId, slot: SecretSlot, /) -> None:
         """Clear the wrong attempts of this caller, who gave the right secret."""
         for _ in range(_TRIES):
-            document, callers = await self._recent(space, self._clock.now())
+            document, attempts_by_caller = await self._recent(space, self._clock.now())
             if document is None:
                 return
-            callers.pop(_caller_name(slot), None)
+            attempts_by_caller.pop(_caller_name(slot), None)
             change = (
-                PutChange(ATTEMPTS, _body_of(callers), document.revision)
-                if callers
+                PutChange(ATTEMPTS, _body_of(attempts_by_caller), document.revision)
+                if attempts_by_caller
                 else DeleteChange(ATTEMPTS, document.revision)
             )
             with suppress(Conflict):
@@ -82,14 +82,18 @@ class AttemptCounting:
         if document is not None:
             with suppress(InvalidInput):  # altered, or in the form of an earlier version: counted from here
                 count = AttemptCount.from_bytes(document.body)
-        recent = {each.caller: each for each in count.callers if 0 <= now - each.at < SECRET_ATTEMPTS_MS}
-        return document, recent
+        recent_attempts = {
+            caller_attempts.caller: caller_attempts
+            for caller_attempts in count.callers
+            if 0 <= now - caller_attempts.at < SECRET_ATTEMPTS_MS
+        }
+        return document, recent_attempts
 
 
-def delay_ms(failed: int, /) -> int:
+def delay_ms(failed_count: int, /) -> int:
     """Return the delay of a caller's next attempt after this many wrong ones."""
-    beyond = failed - SECRET_ATTEMPTS
-    return min(1_000 << min(beyond, 16), SECRET_DELAY_MS_MAX) if beyond >= 0 else 0
+    surplus_attempts = failed_count - SECRET_ATTEMPTS
+    return min(1_000 << min(surplus_attempts, 16), SECRET_DELAY_MS_MAX) if surplus_attempts >= 0 else 0
 
 
 def _caller_name(slot: SecretSlot) -> str:

@@ -30,8 +30,8 @@ class GrantService:
         self._inner = store.inner
         self._clock = store.clock
         self._ids = ids
-        own = f"process-{os.urandom(6).hex()}"
-        self._keys: KeyProvider = keys or LocalKeys({own: os.urandom(KEY_BYTES)}, current=own)
+        process_name = f"process-{os.urandom(6).hex()}"
+        self._keys: KeyProvider = keys or LocalKeys({process_name: os.urandom(KEY_BYTES)}, current=process_name)
 
     async def make(self, space: SpaceId, /, *, until: Instant) -> GrantRecord:
         """Let background work open `space` until a given time. Raises SpaceLocked unless its user has it open."""
@@ -41,8 +41,8 @@ class GrantService:
                 raise SpaceLocked(space=space)
             session = self._store.slots.require(space, entry[0])
             record = await self._sealed(space, entry[0], session, until)
-            (before,) = await self._inner.get(space, (GRANT,))
-            change = PutChange(GRANT, record.to_bytes(), before.revision if before is not None else 0)
+            (previous_grant,) = await self._inner.get(space, (GRANT,))
+            change = PutChange(GRANT, record.to_bytes(), previous_grant.revision if previous_grant is not None else 0)
             try:
                 await self._inner.commit(secret_batch(space, self._clock, change, requires=()))
             except Conflict:
@@ -59,15 +59,15 @@ class GrantService:
         record = await self.record(space)
         if entry is None or entry[0].state is not SecretSlotState.SEALED or record is None:
             return None
-        slot = entry[0]
-        wrapping, owner = self._wrapping(space), _grant_owner(slot, record.id, record.until)
+        secret_slot = entry[0]
+        key_wrapping, grant_owner = self._wrapping(space), _grant_owner(secret_slot, record.id, record.until)
         try:
-            key = await wrapping.open(owner, record.key)
+            key = await key_wrapping.open(grant_owner, record.key)
             keys = {each.number: _open_key(key, space, each) for each in record.keys}
         except (KeyMissing, SealBroken):
             return None
-        inner = SpaceId(slot.inner)
-        return SecretSession(inner, slot.generation, record.made_at, record.until, keys) if keys else None
+        inner_space = SpaceId(secret_slot.inner)
+        return SecretSession(inner_space, secret_slot.generation, record.made_at, record.until, keys) if keys else None
 
     async def record(self, space: SpaceId, /) -> GrantRecord | None:
         """Return the grant of `space` as stored; an expired one is erased."""
@@ -82,32 +82,34 @@ class GrantService:
         """Erase the grant of `space`, if it has one."""
         await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
 
-    async def _sealed(self, space: SpaceId, slot: SecretSlot, session: SecretSession, until: Instant) -> GrantRecord:
+    async def _sealed(
+        self, space: SpaceId, slot: SecretSlot, session: SecretSession, expires_at: Instant
+    ) -> GrantRecord:
         id_ = os.urandom(16).hex()
-        wrapping, owner = self._wrapping(space), _grant_owner(slot, id_, until)
-        wrapped = await wrapping.fresh(owner, 1)
-        key = await wrapping.open(owner, wrapped)
+        key_wrapping, grant_owner = self._wrapping(space), _grant_owner(slot, id_, expires_at)
+        wrapped_key = await key_wrapping.fresh(grant_owner, 1)
+        key = await key_wrapping.open(grant_owner, wrapped_key)
         keys = tuple(
             GrantedKey(number=number, sealed=each.sealed_under(key, _key_place(space, number)))
             for number, each in sorted(session.keys.items())
         )
-        return GrantRecord(id=id_, made_at=self._clock.now(), until=until, key=wrapped, keys=keys)
+        return GrantRecord(id=id_, made_at=self._clock.now(), until=expires_at, key=wrapped_key, keys=keys)
 
     def _wrapping(self, space: SpaceId) -> KeyWrapping:
         return KeyWrapping(self._keys, identity=f"grant of {space}", ids=self._ids, clock=self._clock)
 
 
-def _grant_owner(slot: SecretSlot, id_: str, until: Instant) -> str:
+def _grant_owner(slot: SecretSlot, id_: str, expires_at: Instant) -> str:
     """Return what binds a grant to the inner space, to the period since its last lock, and to its own end."""
-    return f"{slot.inner}|{slot.generation}|{id_}|{until}"
+    return f"{slot.inner}|{slot.generation}|{id_}|{expires_at}"
 
 
-def _key_place(space: SpaceId, number: int) -> bytes:
-    return bound_place("granted key", space, str(number))
+def _key_place(space: SpaceId, key_number: int) -> bytes:
+    return bound_place("granted key", space, str(key_number))
 
 
-def _open_key(key: DataKey, space: SpaceId, each: GrantedKey) -> DataKey:
-    return key.open_key(each.number, each.sealed, _key_place(space, each.number), what=_WHAT)
+def _open_key(key: DataKey, space: SpaceId, granted_key: GrantedKey) -> DataKey:
+    return key.open_key(granted_key.number, granted_key.sealed, _key_place(space, granted_key.number), what=_WHAT)
 
 
 def _read_grant(document: Document | None) -> GrantRecord | None:

@@ -22,36 +22,36 @@ class HoldRenewal:
     It is stored in a separate space, because the journals of the two compared spaces may not grow meanwhile.
     """
 
-    def __init__(self, store: Store, inner: SpaceId, /, *, clock: Clock) -> None:
+    def __init__(self, store: Store, inner_space: SpaceId, /, *, clock: Clock) -> None:
         self._store = store
-        self._space = hold_space(inner)
+        self._space = hold_space(inner_space)
         self._clock = clock
         self._revision = 0
 
     async def renew(self) -> None:
         """Hold the space for `limits.SECRET_MAKING_MS` from now. Raises Conflict if another process ended the hold."""
-        hold = SealingHold(until=fresh_until(self._clock))
-        change = PutChange(HOLD, hold.to_bytes(), self._revision)
+        sealing_hold = SealingHold(until=fresh_until(self._clock))
+        change = PutChange(HOLD, sealing_hold.to_bytes(), self._revision)
         await self._store.commit(secret_batch(self._space, self._clock, change))
         self._revision += 1
 
     @asynccontextmanager
     async def renewed(self) -> AsyncGenerator[None]:
         """Renew the hold until the block ends."""
-        over = asyncio.Event()
-        renewal = asyncio.ensure_future(self._renew(over))
+        over_event = asyncio.Event()
+        renewal_task = asyncio.ensure_future(self._renew(over_event))
         try:
             yield
         finally:
             # Not cancelled: a running commit would come after what is erased next.
-            over.set()
-            await asyncio.shield(asyncio.wait({renewal}))
+            over_event.set()
+            await asyncio.shield(asyncio.wait({renewal_task}))
 
-    async def _renew(self, over: asyncio.Event) -> None:
-        while not over.is_set():
+    async def _renew(self, over_event: asyncio.Event) -> None:
+        while not over_event.is_set():
             try:
                 async with asyncio.timeout(limits.SECRET_MAKING_MS / SECRET_RENEWALS / 1000):
-                    await over.wait()
+                    await over_event.wait()
             except TimeoutError:
                 # A process that lost the space finds out with the commit that would end the sealing.
                 with suppress(ElytronError):
@@ -69,7 +69,7 @@ async def held_until(store: Store, slot: SecretSlot, /) -> Instant:
     return slot.until if document is None else max(slot.until, SealingHold.from_bytes(document.body).until)
 
 
-async def erase_hold(store: Store, inner: SpaceId, /, *, at: Instant) -> None:
-    """Erase the hold of the process that filled `inner`, if there is one."""
-    if (await store.get(space := hold_space(inner), (HOLD,)))[0] is not None:
+async def erase_hold(store: Store, inner_space: SpaceId, /, *, at: Instant) -> None:
+    """Erase the hold of the process that filled `inner_space`, if there is one."""
+    if (await store.get(space := hold_space(inner_space), (HOLD,)))[0] is not None:
         await store.erase(ErasureTarget(space=space, at=at, whole_space=True))

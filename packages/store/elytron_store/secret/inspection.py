@@ -28,24 +28,26 @@ from elytron_store.secret.records import (
 )
 
 
-async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
-    """Return `report` of the store `inner` with its spaces under secrets counted once and named as callers name them.
+async def report_secrets(inner_store: Store, report: CheckReport, /) -> CheckReport:
+    """Return `report` of `inner_store` with its spaces under secrets counted once and named as callers name them.
 
     Sealed content is not opened: the engine verifies its bytes, reading verifies its seal.
     """
     owners: dict[SpaceId, SpaceId] = {}
     inners: set[SpaceId] = set()
-    own = entries = 0
+    own_documents = entries = 0
     problems: list[StoreProblem] = []
-    async for space in scan_spaces(inner):
+    async for space in scan_spaces(inner_store):
         if space.startswith(INNER_PREFIX):
             inners.add(space)
-            own += sum(document is not None for document in await inner.get(space, (SECRET_GUARD, HOLD)))
+            own_documents += sum(
+                document is not None for document in await inner_store.get(space, (SECRET_GUARD, HOLD))
+            )
             continue
         if is_reserved(space):
             continue
-        documents = [document async for document in scan_documents(inner, space, SECRET_SLOT.collection)]
-        own += len(documents)
+        documents = [document async for document in scan_documents(inner_store, space, SECRET_SLOT.collection)]
+        own_documents += len(documents)
         for document in documents[:1]:
             try:
                 slot = read_secret_slot(document)
@@ -54,29 +56,35 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
                 continue
             if slot.state in {SecretSlotState.SEALED, SecretSlotState.RENEWING}:
                 owners[SpaceId(slot.inner)] = space
-                entries += len([entry async for entry in scan_entries(inner, space)])
-    orphans = inners - owners.keys()
-    inner_problems = [replace(each, space=_owner_of(each.space, owners)) for each in report.problems]
+                entries += len([entry async for entry in scan_entries(inner_store, space)])
+    orphan_spaces = inners - owners.keys()
+    inner_problems = [
+        replace(space_problem, space=_owner_of(space_problem.space, owners)) for space_problem in report.problems
+    ]
     return replace(
         report,
-        spaces=max(report.spaces - len(orphans) - sum(name in inners for name in owners), 0),
-        documents=max(report.documents - own, 0),
+        spaces=max(report.spaces - len(orphan_spaces) - sum(name in inners for name in owners), 0),
+        documents=max(report.documents - own_documents, 0),
         entries=max(report.entries - entries, 0),
         problems=(*inner_problems, *problems),
         losses=tuple(replace(loss, space=_owner_of(loss.space, owners)) for loss in report.losses),
     )
 
 
-async def find_secret_losses(inner: Store, space: SpaceId | None, /) -> Sequence[StoreLoss]:
-    """Return the losses of the store `inner`, with spaces under secrets named as callers name them."""
+async def find_secret_losses(inner_store: Store, space: SpaceId | None, /) -> Sequence[StoreLoss]:
+    """Return the losses of the store `inner_store`, with spaces under secrets named as callers name them."""
     owners: dict[SpaceId, SpaceId] = {}
     if space is None:
-        losses = await find_losses(inner)
+        losses = await find_losses(inner_store)
         if any((loss.space or "").startswith(INNER_PREFIX) for loss in losses):
-            owners = {each: owner async for owner in scan_spaces(inner) for each in await _inners_of(inner, owner)}
+            owners = {
+                listed_inner: owner
+                async for owner in scan_spaces(inner_store)
+                for listed_inner in await _inners_of(inner_store, owner)
+            }
     else:
-        owners = dict.fromkeys(await _inners_of(inner, space), space)
-        losses = [loss for each in (space, *owners) for loss in await find_losses(inner, each)]
+        owners = dict.fromkeys(await _inners_of(inner_store, space), space)
+        losses = [loss for listed_inner in (space, *owners) for loss in await find_losses(inner_store, listed_inner)]
     merged: dict[SpaceId | None, StoreLoss] = {}
     for loss in sorted(losses, key=lambda loss: loss.at):
         owner = _owner_of(loss.space, owners)
@@ -85,34 +93,34 @@ async def find_secret_losses(inner: Store, space: SpaceId | None, /) -> Sequence
     return list(merged.values())
 
 
-async def acknowledge_secret_losses(inner: Store, space: SpaceId | None, /, *, at: Instant) -> int:
+async def acknowledge_secret_losses(inner_store: Store, space: SpaceId | None, /, *, at: Instant) -> int:
     """Acknowledge the losses of `space` and its inner spaces, or all; return the number of spaces with losses."""
-    inner_spaces = () if space is None else await _inners_of(inner, space)
-    return max([await acknowledge_losses(inner, each, at=at) for each in (space, *inner_spaces)])
+    inner_spaces = () if space is None else await _inners_of(inner_store, space)
+    return max([await acknowledge_losses(inner_store, each, at=at) for each in (space, *inner_spaces)])
 
 
-async def _inners_of(inner: Store, space: SpaceId) -> Sequence[SpaceId]:
+async def _inners_of(inner_store: Store, space: SpaceId) -> Sequence[SpaceId]:
     """Return the inner spaces of `space`, none if it is plain or its slot is damaged."""
     if not is_reserved(space):
         with suppress(StoreCorrupt, SealBroken):
-            (document,) = await inner.get(space, (SECRET_SLOT,))
+            (document,) = await inner_store.get(space, (SECRET_SLOT,))
             return () if document is None else read_secret_slot(document).inners
     return ()
 
 
-async def redraw_spaces(inner: Store, collections: Sequence[str], /, *, at: Instant) -> None:
+async def redraw_spaces(inner_store: Store, collections: Sequence[str], /, *, at: Instant) -> None:
     """Erase the documents of `collections` in all spaces under secrets; they are recreated when needed."""
-    async for space in scan_spaces(inner):
+    async for space in scan_spaces(inner_store):
         if space.startswith(INNER_PREFIX):
             with suppress(StoreCorrupt):
-                await erase_redrawn(inner, space, collections, at=at)
+                await erase_redrawn(inner_store, space, collections, at=at)
 
 
-async def erase_redrawn(inner: Store, space: SpaceId, collections: Sequence[str], /, *, at: Instant) -> None:
+async def erase_redrawn(inner_store: Store, space: SpaceId, collections: Sequence[str], /, *, at: Instant) -> None:
     """Erase the documents of `collections` in an inner space."""
-    refs = [each.ref for collection in collections async for each in scan_documents(inner, space, collection)]
+    refs = [each.ref for collection in collections async for each in scan_documents(inner_store, space, collection)]
     if refs:
-        await inner.erase(ErasureTarget(space=space, at=at, refs=tuple(refs)))
+        await inner_store.erase(ErasureTarget(space=space, at=at, refs=tuple(refs)))
 
 
 def _owner_of(space: SpaceId | None, owners: dict[SpaceId, SpaceId]) -> SpaceId | None:

@@ -152,31 +152,31 @@ class SecretKeeper:
             if slot.state is not SecretSlotState.MAKING:
                 raise Conflict(what=f"the secret of space {space!r}", expected=0, found=revision)
             await self.store.abandon(space, slot, revision)
-        inner = fresh_inner()
-        wrapping = self._wrapping(space, key)
-        wrapped = await wrapping.fresh(inner, 1)
+        inner_space = fresh_inner()
+        key_wrapping = self._wrapping(space, key)
+        wrapped_key = await key_wrapping.fresh(inner_space, 1)
         slot = SecretSlot(
             state=SecretSlotState.MAKING,
-            inner=inner,
+            inner=inner_space,
             terms=key.terms,
-            keys=(wrapped,),
+            keys=(wrapped_key,),
             made_at=self._clock.now(),
             until=fresh_until(self._clock),
             is_swept=False,
         )
         await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, slot.to_bytes(), 0)))
-        keys = {1: await wrapping.open(inner, wrapped)}
+        keys = {1: await key_wrapping.open(inner_space, wrapped_key)}
         try:
-            async with HoldRenewal(self._inner, inner, clock=self._clock).renewed():
-                await self._fill(self._inner, space, inner, keys, copy)
+            async with HoldRenewal(self._inner, inner_space, clock=self._clock).renewed():
+                await self._fill(self._inner, space, inner_space, keys, copy)
             slot = slot.model_copy(update={"state": SecretSlotState.SEALED, "until": Instant(0)})
             await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, slot.to_bytes(), 1)))
         except BaseException:
-            await asyncio.shield(self._undo(space, inner))
+            await asyncio.shield(self._undo(space, inner_space))
             raise
         self.store.forget(space)
         await self.sweep(space)
-        session = SecretSession(inner, slot.generation, self._clock.now(), until, keys, key.key)
+        session = SecretSession(inner_space, slot.generation, self._clock.now(), until, keys, key.key)
         self.store.sessions.begin(space, session)
         return session
 
@@ -205,27 +205,29 @@ class SecretKeeper:
         self.store.forget(space)
         await self.sweep(space)
 
-    async def change(self, space: SpaceId, key: UserKey, new: UserKey, /) -> None:
+    async def change(self, space: SpaceId, key: UserKey, new_key: UserKey, /) -> None:
         """Put the data keys of `space` under another key; nothing else is re-sealed.
 
         Earlier sessions and grants end; only the caller's session in this process continues. The data keys under the
         former key are physically gone when this returns. Raises as `unlock`.
         """
         await self._data_keys(space, await self.require_slot(space), key)
-        wrapping, old = self._wrapping(space, new), self._wrapping(space, key)
+        key_wrapping, old_wrapping = self._wrapping(space, new_key), self._wrapping(space, key)
         entry = await self.store.slots.read(space)
         if entry is None:
             raise NotFound(what="sealed space", name=space, way_out="seal it first")
         slot, revision = entry
-        renewed = tuple([await wrapping.take_over(slot.inner, key, old) for key in slot.keys])
-        moved = slot.model_copy(
-            update={"terms": new.terms, "keys": renewed, "generation": slot.generation + 1, "is_swept": False}
+        renewed_keys = tuple([await key_wrapping.take_over(slot.inner, key, old_wrapping) for key in slot.keys])
+        moved_slot = slot.model_copy(
+            update={"terms": new_key.terms, "keys": renewed_keys, "generation": slot.generation + 1, "is_swept": False}
         )
-        await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, moved.to_bytes(), revision)))
+        await self._inner.commit(
+            secret_batch(space, self._clock, PutChange(SECRET_SLOT, moved_slot.to_bytes(), revision))
+        )
         session = self.store.sessions.of(space)
         self.store.sessions.end(space)
         if session is not None:
-            self.store.sessions.begin(space, replace(session, generation=moved.generation, user_key=new.key))
+            self.store.sessions.begin(space, replace(session, generation=moved_slot.generation, user_key=new_key.key))
         await self.store.erase_openings(space)
         await self.sweep(space)
 
@@ -239,30 +241,32 @@ class SecretKeeper:
         await self.sweep(space)
         slot = await self.require_slot(space)
         keys = await self._data_keys(space, slot, key)
-        inner, wrapping = fresh_inner(), self._wrapping(space, key)
-        renewal = SecretRenewal(inner=inner, keys=(await wrapping.fresh(inner, 1),))
-        changes = {"state": SecretSlotState.RENEWING, "renewal": renewal, "until": fresh_until(self._clock)}
+        inner_space, key_wrapping = fresh_inner(), self._wrapping(space, key)
+        secret_renewal = SecretRenewal(inner=inner_space, keys=(await key_wrapping.fresh(inner_space, 1),))
+        changes = {"state": SecretSlotState.RENEWING, "renewal": secret_renewal, "until": fresh_until(self._clock)}
         revision = await self._revision_of(space, slot)
         slot = slot.model_copy(update=changes)
         await self._inner.commit(secret_batch(space, self._clock, PutChange(SECRET_SLOT, slot.to_bytes(), revision)))
-        newer = {1: await wrapping.open(inner, renewal.keys[0])}
+        new_keys = {1: await key_wrapping.open(inner_space, secret_renewal.keys[0])}
         source = FixedKeyring(self._inner, SpaceId(slot.inner), keys)
         try:
-            async with HoldRenewal(self._inner, inner, clock=self._clock).renewed():
+            async with HoldRenewal(self._inner, inner_space, clock=self._clock).renewed():
                 await source.raise_guard(self._clock)
-                await self._fill(SealedSpaces(self._inner, source, clock=self._clock), space, inner, newer, copy)
+                await self._fill(
+                    SealedSpaces(self._inner, source, clock=self._clock), space, inner_space, new_keys, copy
+                )
             slot = slot.renewed()
             await self._inner.commit(
                 secret_batch(space, self._clock, PutChange(SECRET_SLOT, slot.to_bytes(), revision + 1))
             )
         except BaseException:
-            await asyncio.shield(self._undo(space, inner))
+            await asyncio.shield(self._undo(space, inner_space))
             raise
         session = self.store.sessions.of(space)
         self.store.forget(space)
         if session is not None:
-            renewed = replace(session, inner=inner, generation=slot.generation, keys=newer)
-            self.store.sessions.begin(space, renewed)
+            renewed_session = replace(session, inner=inner_space, generation=slot.generation, keys=new_keys)
+            self.store.sessions.begin(space, renewed_session)
         await self.store.erase_openings(space)
         await self.sweep(space)
 
@@ -279,13 +283,13 @@ class SecretKeeper:
             if collection != SECRET_SLOT.collection:
                 refs += [document.ref async for document in scan_documents(self._inner, space, collection)]
         blobs = [ref.key for ref in refs if ref.collection in self._contents.with_blobs]
-        erased = ErasureTarget(
+        erasure_receipt = ErasureTarget(
             space=space, at=self._clock.now(), refs=tuple(refs), blobs=(*self._contents.blobs, *blobs)
         )
-        await self._inner.erase(erased)
+        await self._inner.erase(erasure_receipt)
         await erase_hold(self._inner, SpaceId(slot_entry[0].inner), at=self._clock.now())
-        if former := slot_entry[0].former:
-            await self.store.erase_inner(SpaceId(former))
+        if former_inner := slot_entry[0].former:
+            await self.store.erase_inner(SpaceId(former_inner))
         with suppress(NotFound):
             await self._update_slot(space, lambda slot: slot.model_copy(update={"is_swept": True, "former": ""}))
 
@@ -303,28 +307,28 @@ class SecretKeeper:
         return spaces
 
     async def _fill(
-        self, source: Store, space: SpaceId, inner: SpaceId, keys: dict[int, DataKey], copy: SpaceCopier
+        self, source: Store, space: SpaceId, inner_space: SpaceId, keys: dict[int, DataKey], copy_space: SpaceCopier
     ) -> None:
         (record,) = await source.get(space, (RECORD,))
         if record is None:
             return  # it never had contents
-        keyring = FixedKeyring(self._inner, inner, keys)
-        await copy(source, SealedSpaces(self._inner, keyring, clock=self._clock), space)
+        keyring = FixedKeyring(self._inner, inner_space, keys)
+        await copy_space(source, SealedSpaces(self._inner, keyring, clock=self._clock), space)
         # Their own key may have been seen, in the plain space or under the former data key.
-        await erase_redrawn(self._inner, inner, self._contents.redrawn, at=self._clock.now())
+        await erase_redrawn(self._inner, inner_space, self._contents.redrawn, at=self._clock.now())
 
-    async def _undo(self, space: SpaceId, inner: SpaceId) -> None:
+    async def _undo(self, space: SpaceId, inner_space: SpaceId) -> None:
         entry = await self.store.slots.read(space)
-        if entry is not None and entry[0].filled == inner:
+        if entry is not None and entry[0].filled == inner_space:
             await self.store.abandon(space, entry[0], entry[1])
-        elif entry is None or entry[0].inner != inner:
-            await self.store.erase_inner(inner)
+        elif entry is None or entry[0].inner != inner_space:
+            await self.store.erase_inner(inner_space)
 
     async def _data_keys(self, space: SpaceId, slot: SecretSlot, key: UserKey) -> dict[int, DataKey]:
         """Return the data keys of `space`, which `key` opens. Raises SecretRefused."""
-        wrapping = self._wrapping(space, key)
+        key_wrapping = self._wrapping(space, key)
         try:
-            return {each.number: await wrapping.open(slot.inner, each) for each in slot.keys}
+            return {each.number: await key_wrapping.open(slot.inner, each) for each in slot.keys}
         except SealBroken:
             raise SecretRefused from None
 
@@ -349,11 +353,11 @@ class SecretKeeper:
             entry = await self.store.slots.read(space)
             if entry is None:
                 continue
-            moved = change(entry[0])
-            slot_change = PutChange(SECRET_SLOT, moved.to_bytes(), entry[1])
+            changed_slot = change(entry[0])
+            slot_change = PutChange(SECRET_SLOT, changed_slot.to_bytes(), entry[1])
             with suppress(Conflict):
                 await self._inner.commit(secret_batch(space, self._clock, slot_change, takes_back=True))
-                return moved
+                return changed_slot
         raise Conflict(what=f"the secret of space {space!r}", expected=0, found=1)
 
     def _wrapping(self, space: SpaceId, key: UserKey) -> KeyWrapping:

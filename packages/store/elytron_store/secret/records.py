@@ -204,9 +204,9 @@ def fresh_inner() -> SpaceId:
     return SpaceId(f"{INNER_PREFIX}{os.urandom(16).hex()}")
 
 
-def hold_space(inner: str, /) -> SpaceId:
-    """Return the name of the space with the hold of the process that fills the inner space `inner`."""
-    return SpaceId(f"{inner}.hold")
+def hold_space(inner_space: str, /) -> SpaceId:
+    """Return the name of the space with the hold of the process that fills the inner space `inner_space`."""
+    return SpaceId(f"{inner_space}.hold")
 
 
 def read_secret_slot(document: Document, /) -> SecretSlot:
@@ -216,7 +216,7 @@ def read_secret_slot(document: Document, /) -> SecretSlot:
     except InvalidInput:
         raise SealBroken(what=SLOT_WHAT) from None
     # An abandoned or erased slot removes its inner space, which must never be a space with a user's name.
-    if not all(inner.startswith(INNER_PREFIX) for inner in slot.inners):
+    if not all(inner_space.startswith(INNER_PREFIX) for inner_space in slot.inners):
         raise SealBroken(what=SLOT_WHAT)
     return slot
 

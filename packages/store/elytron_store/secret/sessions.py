@@ -96,8 +96,8 @@ class SecretSessions:
     def of(self, space: SpaceId, /) -> SecretSession | None:
         """Return the session of `space` for this task; None if there is none, or it has expired."""
         caller = current_caller()
-        own = self.latest(space) if caller.is_server else self._open.get(space, {}).get(caller.principal)
-        for session in (own, (self._task_sessions.get() or {}).get(space)):
+        own_session = self.latest(space) if caller.is_server else self._open.get(space, {}).get(caller.principal)
+        for session in (own_session, (self._task_sessions.get() or {}).get(space)):
             if session is not None and self._clock.now() < session.until:
                 return session
         return None
@@ -124,9 +124,9 @@ class SecretSessions:
         if sessions is None:
             return False
         now = self._clock.now()
-        current = {principal: session for principal, session in sessions.items() if session.fits(slot, now)}
-        if current:
-            self._open[space] = current
+        current_sessions = {principal: session for principal, session in sessions.items() if session.fits(slot, now)}
+        if current_sessions:
+            self._open[space] = current_sessions
             return False
         return self.end(space)
 
@@ -147,8 +147,8 @@ class SecretSessions:
 class SecretSlots:
     """Reads slots, and compares them with the sessions of this process."""
 
-    def __init__(self, inner: Store, sessions: SecretSessions, /) -> None:
-        self.inner = inner
+    def __init__(self, inner_store: Store, sessions: SecretSessions, /) -> None:
+        self.inner = inner_store
         self._sessions = sessions
         self._owners: LruCache[SpaceId, SpaceId | None] = LruCache(_OWNERS_KEPT)
         """Spaces by the inner spaces of the slots read so far."""
@@ -164,8 +164,8 @@ class SecretSlots:
         if document is None:
             return None
         slot = read_secret_slot(document)
-        for inner in slot.inners:
-            self._owners[inner] = space
+        for inner_space in slot.inners:
+            self._owners[inner_space] = space
         return slot, document.revision
 
     async def owners(self, names: AsyncIterator[SpaceId], /) -> AsyncIterator[SpaceId]:
@@ -199,15 +199,15 @@ class SecretSlots:
 
 def incomplete_space(space: SpaceId, /) -> SpaceIncomplete:
     """Return the error for calls of a space that is being sealed."""
-    within = f"within {limits.SECRET_MAKING_MS // 1000} s"
+    time_limit = f"within {limits.SECRET_MAKING_MS // 1000} s"
     problem = (
-        f"is being sealed under its user's secret: try again. If sealing was interrupted, it is undone {within}; "
+        f"is being sealed under its user's secret: try again. If sealing was interrupted, it is undone {time_limit}; "
         "the whole space can be erased at any time"
     )
     return SpaceIncomplete(space=space, problem=problem)
 
 
-async def guard_revision(store: Store, inner: SpaceId, /) -> int:
+async def guard_revision(store: Store, inner_space: SpaceId, /) -> int:
     """Return the revision of the guard of an inner space, 0 if it has none."""
-    (guard,) = await store.get(inner, (SECRET_GUARD,))
-    return 0 if guard is None else guard.revision
+    (guard_document,) = await store.get(inner_space, (SECRET_GUARD,))
+    return 0 if guard_document is None else guard_document.revision

@@ -37,10 +37,10 @@ class SharedSessions:
         if session is None or not session.user_key:
             return
         context = _session_context(space, session.inner, session.generation, session.until)
-        sealed = await self._keys.wrap(session.user_key, key_id=_KEY_ID, context=context)
-        body = SharedSession(until=session.until, sealed=sealed).to_bytes()
-        former = await self._stored(space)
-        change = PutChange(self._ref(), body, former.revision if former is not None else 0)
+        wrapped_session = await self._keys.wrap(session.user_key, key_id=_KEY_ID, context=context)
+        body = SharedSession(until=session.until, sealed=wrapped_session).to_bytes()
+        former_document = await self._stored(space)
+        change = PutChange(self._ref(), body, former_document.revision if former_document is not None else 0)
         with suppress(Conflict):  # the same caller is unlocking it in another process at this moment
             await self._inner.commit(secret_batch(space, self._store.clock, change))
 
@@ -78,6 +78,6 @@ class SharedSessions:
         return DocumentRef(SECRET_SLOT.collection, f"4.{principal}")
 
 
-def _session_context(space: SpaceId, inner: str, generation: int, until: Instant) -> bytes:
+def _session_context(space: SpaceId, inner: str, generation: int, expires_at: Instant) -> bytes:
     """Return what binds a session to its space, to the period since the last lock, to its end and to its caller."""
-    return f"{space}|{inner}|{generation}|{until}|{current_caller().principal}".encode()
+    return f"{space}|{inner}|{generation}|{expires_at}|{current_caller().principal}".encode()

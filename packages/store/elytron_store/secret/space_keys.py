@@ -17,11 +17,11 @@ from elytron_store.secret.sessions import SecretSlots, guard_revision
 class _InnerKeyring(ABC):
     """Keys of inner spaces, which the store above erases with their slot."""
 
-    def __init__(self, inner: Store, /) -> None:
-        self._inner = inner
+    def __init__(self, inner_store: Store, /) -> None:
+        self._inner = inner_store
 
-    async def guard(self, inner: SpaceId, /) -> int:
-        return await guard_revision(self._inner, inner)
+    async def guard(self, inner_space: SpaceId, /) -> int:
+        return await guard_revision(self._inner, inner_space)
 
     async def find(self, space: str, /) -> SpaceKeys | None:
         return await self.ensure(space)
@@ -33,8 +33,8 @@ class _InnerKeyring(ABC):
         return SpaceKeys(name, slot=name.encode(), guard=await self.guard(name), keys=keys, guard_ref=SECRET_GUARD)
 
     async def remains(self, _space: SpaceId, /) -> AsyncIterator[SpaceId]:
-        for none in ():
-            yield none
+        for no_space in ():
+            yield no_space
 
     async def free(self, _space: SpaceId, _inner: SpaceId, /) -> None:  # noqa: B027 - nothing holds the name
         """Do nothing."""
@@ -43,8 +43,8 @@ class _InnerKeyring(ABC):
 class FixedKeyring(_InnerKeyring):
     """The keys of one inner space that is being filled."""
 
-    def __init__(self, inner: Store, name: SpaceId, keys: Mapping[int, DataKey], /) -> None:
-        super().__init__(inner)
+    def __init__(self, inner_store: Store, name: SpaceId, keys: Mapping[int, DataKey], /) -> None:
+        super().__init__(inner_store)
         self._name = name
         self._keys = keys
 

@@ -67,11 +67,11 @@ class SecretStore(PassingStore):
     a space under a secret reads its slot first, so that a lock in another process takes effect here immediately.
     """
 
-    def __init__(self, inner: Store, /, *, clock: Clock) -> None:
-        super().__init__(inner)
+    def __init__(self, inner_store: Store, /, *, clock: Clock) -> None:
+        super().__init__(inner_store)
         self.clock = clock
         self.sessions = SecretSessions(clock)
-        self.slots = SecretSlots(inner, self.sessions)
+        self.slots = SecretSlots(inner_store, self.sessions)
         self.listeners: list[Listener] = []
         self.sweeper: Sweeper | None = None
         self.adopter: Adopter | None = None
@@ -92,9 +92,9 @@ class SecretStore(PassingStore):
         return await (await self._way(batch.space)).commit(batch)
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
-        way = await self._way(space)
-        documents = await way.get(space, refs)
-        if way is not self._inner or any(item is not None for item in documents) or not await self._has_turned(space):
+        store = await self._way(space)
+        documents = await store.get(space, refs)
+        if store is not self._inner or any(item is not None for item in documents) or not await self._has_turned(space):
             return documents
         return await (await self._way(space)).get(space, refs)
 
@@ -109,25 +109,25 @@ class SecretStore(PassingStore):
         limit: int,
         descending: bool = False,
     ) -> Sequence[Document]:
-        way = await self._way(space)
-        documents = await way.scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
-        if documents or way is not self._inner or not await self._has_turned(space):
+        store = await self._way(space)
+        documents = await store.scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
+        if documents or store is not self._inner or not await self._has_turned(space):
             return documents
-        way = await self._way(space)
-        return await way.scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
+        store = await self._way(space)
+        return await store.scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
 
     async def count(self, space: SpaceId, collection: str, /) -> int:
-        way = await self._way(space)
-        number = await way.count(space, collection)
-        if number or way is not self._inner or not await self._has_turned(space):
-            return number
+        store = await self._way(space)
+        document_count = await store.count(space, collection)
+        if document_count or store is not self._inner or not await self._has_turned(space):
+            return document_count
         return await (await self._way(space)).count(space, collection)
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
-        way = await self._way(space)
-        entries = await way.journal(space, after=after, limit=limit)
+        store = await self._way(space)
+        entries = await store.journal(space, after=after, limit=limit)
         # An entry that names the record may be of a slot.
-        if way is self._inner and (not entries or any(entry.ref == RECORD for entry in entries)):
+        if store is self._inner and (not entries or any(entry.ref == RECORD for entry in entries)):
             if not await self._has_turned(space):
                 return entries
             return await (await self._way(space)).journal(space, after=after, limit=limit)
@@ -150,22 +150,22 @@ class SecretStore(PassingStore):
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Replace the blob `key` as the port says; if the space was sealed meanwhile, it is removed again."""
-        way = await self._way(space)
-        size = await way.write_blob(space, key, chunks)
-        if way is self._inner and await self._has_turned(space):
+        store = await self._way(space)
+        size = await store.write_blob(space, key, chunks)
+        if store is self._inner and await self._has_turned(space):
             await self._inner.erase(ErasureTarget(space=space, at=self.clock.now(), blobs=(key,)))
             raise SpaceLocked(space=space)
         return size
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
-        way = await self._way(space)
+        store = await self._way(space)
         try:
-            async with closed_stream(way.read_blob(space, key)) as chunks:
+            async with closed_stream(store.read_blob(space, key)) as chunks:
                 async for chunk in chunks:
                     yield chunk
             return
         except NotFound:
-            if way is not self._inner or not await self._has_turned(space):
+            if store is not self._inner or not await self._has_turned(space):
                 raise
         async with closed_stream((await self._way(space)).read_blob(space, key)) as chunks:
             async for chunk in chunks:
@@ -175,10 +175,10 @@ class SecretStore(PassingStore):
         """Erase as the port says. A whole space needs no secret: its wrapped keys go first, its name is freed last."""
         if erasure.whole_space and (slot_document := await self.slots.document(erasure.space)) is not None:
             return await self._erase_secret(erasure, slot_document)
-        way = await self._way(erasure.space)
-        erased = await way.erase(erasure)
-        if way is not self._inner or not await self._has_turned(erasure.space):
-            return erased
+        store = await self._way(erasure.space)
+        erasure_receipt = await store.erase(erasure)
+        if store is not self._inner or not await self._has_turned(erasure.space):
+            return erasure_receipt
         return await (await self._way(erasure.space)).erase(erasure)
 
     async def check(self) -> CheckReport:
@@ -298,8 +298,8 @@ class SecretStore(PassingStore):
 
     async def erase_openings(self, space: SpaceId, /, *more: DocumentRef) -> None:
         """Erase what opens `space` without its user's secret: its grant and the shared sessions; and `more`."""
-        own = [document.ref async for document in scan_documents(self._inner, space, SECRET_SLOT.collection)]
-        refs = {GRANT, *more, *(ref for ref in own if ref not in {SECRET_SLOT, ATTEMPTS})}
+        space_refs = [document.ref async for document in scan_documents(self._inner, space, SECRET_SLOT.collection)]
+        refs = {GRANT, *more, *(ref for ref in space_refs if ref not in {SECRET_SLOT, ATTEMPTS})}
         await self._inner.erase(ErasureTarget(space=space, at=self.clock.now(), refs=tuple(refs)))
 
     async def abandon(self, space: SpaceId, slot: SecretSlot, revision: int, /) -> None:
@@ -314,32 +314,32 @@ class SecretStore(PassingStore):
         await self.erase_inner(SpaceId(slot.filled))
         await self._inner.erase(ErasureTarget(space=space, at=self.clock.now()))
 
-    async def erase_inner(self, inner: SpaceId, /) -> ErasureReceipt:
-        """Erase the inner space `inner`, and the hold of the process that filled it."""
+    async def erase_inner(self, inner_space: SpaceId, /) -> ErasureReceipt:
+        """Erase the inner space `inner_space`, and the hold of the process that filled it."""
         at = self.clock.now()
-        erased = await self._inner.erase(ErasureTarget(space=inner, at=at, whole_space=True))
-        await erase_hold(self._inner, inner, at=at)
-        return erased
+        erasure_receipt = await self._inner.erase(ErasureTarget(space=inner_space, at=at, whole_space=True))
+        await erase_hold(self._inner, inner_space, at=at)
+        return erasure_receipt
 
     async def _erase_secret(self, erasure: ErasureTarget, slot_document: Document) -> ErasureReceipt:
         space, at = erasure.space, erasure.at
-        is_making = read_secret_slot(slot_document).state is SecretSlotState.MAKING
+        was_making = read_secret_slot(slot_document).state is SecretSlotState.MAKING
         self.forget(space)
         slot = await self._destroy_slot(space, slot_document)
         if slot is None:
             return await self.erase(erasure)
         # The wrapped keys are removed with the remains of the old slot.
         await self.erase_openings(space, ATTEMPTS)
-        inner = SpaceId(slot.inner)
-        ours = int(await guard_revision(self._inner, inner) > 0)
-        erased = await self.erase_inner(inner)
-        for other in slot.inners[1:]:
-            await self.erase_inner(other)
-        plain = await self._inner.erase(ErasureTarget(space=space, at=at, whole_space=True))
+        inner_space = SpaceId(slot.inner)
+        guard_documents = int(await guard_revision(self._inner, inner_space) > 0)
+        erasure_receipt = await self.erase_inner(inner_space)
+        for other_inner in slot.inners[1:]:
+            await self.erase_inner(other_inner)
+        plain_receipt = await self._inner.erase(ErasureTarget(space=space, at=at, whole_space=True))
         self.forget(space)
-        if is_making:  # its contents were still in the plain space, next to the slot
-            erased, ours = plain, 1
-        return replace(erased, documents=max(erased.documents - ours, 0))
+        if was_making:  # its contents were still in the plain space, next to the slot
+            erasure_receipt, guard_documents = plain_receipt, 1
+        return replace(erasure_receipt, documents=max(erasure_receipt.documents - guard_documents, 0))
 
     async def _destroy_slot(self, space: SpaceId, slot_document: Document) -> SecretSlot | None:
         """Return the slot of `space`, stored without keys; None if there is none any more."""
@@ -350,14 +350,14 @@ class SecretStore(PassingStore):
                 return slot
             renewal = None if slot.renewal is None else slot.renewal.model_copy(update={"keys": ()})
             state = SecretSlotState.DESTROYED
-            mark = slot.model_copy(update={"state": state, "terms": None, "keys": (), "renewal": renewal})
-            change = PutChange(SECRET_SLOT, mark.to_bytes(), document.revision)
+            destroyed_slot = slot.model_copy(update={"state": state, "terms": None, "keys": (), "renewal": renewal})
+            change = PutChange(SECRET_SLOT, destroyed_slot.to_bytes(), document.revision)
             try:
                 await self._inner.commit(secret_batch(space, self.clock, change, takes_back=True))
             except Conflict:
                 document = await self.slots.document(space)
                 continue
-            return mark
+            return destroyed_slot
         return None
 
 
@@ -372,9 +372,9 @@ def _guarded_batch(batch: Batch) -> Batch:
     """Return a batch of a plain space that fails once the space is under a secret."""
     if is_reserved(batch.space):
         return batch
-    size = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
+    change_count = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
     change_limit = limits.IMPORT_CHANGES if batch.is_import else limits.BATCH_CHANGES
-    if size < change_limit or batch.sealed:
+    if change_count < change_limit or batch.sealed:
         return replace(batch, requires=(*batch.requires, _NO_SECRET_SLOT))
     validate_batch(batch)
     return replace(batch, requires=(*batch.requires, _NO_SECRET_SLOT), sealed=True)

@@ -72,48 +72,51 @@ async def write_blob(
 async def read_blob(run: ConnectionRunner, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
     """Yield the blob's chunks; see `Store.read_blob`. Raises StoreUnavailable if it is replaced meanwhile."""
     blob, chunks = await run(_open_blob, space, key)
-    firsts = range(WINDOW_PARTS, blob.parts, WINDOW_PARTS)
-    coming: deque[asyncio.Future[list[bytes]]] = deque()
+    first_parts = range(WINDOW_PARTS, blob.parts, WINDOW_PARTS)
+    pending_windows: deque[asyncio.Future[list[bytes]]] = deque()
     request_count = 0
     try:
         while True:
             # While these are consumed, the readers fetch and verify the next ones.
-            for first in firsts[request_count : request_count + WINDOWS_AHEAD - len(coming)]:
-                coming.append(asyncio.ensure_future(run(_continue_blob, space, key, blob, first)))
+            for first_part in first_parts[request_count : request_count + WINDOWS_AHEAD - len(pending_windows)]:
+                pending_windows.append(asyncio.ensure_future(run(_continue_blob, space, key, blob, first_part)))
                 request_count += 1
             for chunk in chunks:
                 yield chunk
             # The thread that read them holds its last answer while it waits, possibly past their erasure.
             chunks.clear()
-            if not coming:
+            if not pending_windows:
                 return
-            chunks = await coming.popleft()
+            chunks = await pending_windows.popleft()
     finally:
         # Running reads end in their thread; their errors are collected here, or asyncio logs them as unhandled.
-        await asyncio.gather(*coming, return_exceptions=True)
+        await asyncio.gather(*pending_windows, return_exceptions=True)
 
 
-def _stage_parts(raw: Raw, upload: BlobUpload, first: int, chunks: Sequence[bytes], at: Instant) -> None:
-    """Write `chunks` as parts from `first` on; no reader sees them yet."""
-    if first == 0:
+def _stage_parts(raw: Raw, upload: BlobUpload, first_part: int, chunks: Sequence[bytes], at: Instant) -> None:
+    """Write `chunks` as parts from `first_part` on; no reader sees them yet."""
+    if first_part == 0:
         raw.execute("INSERT INTO uploads VALUES (?, ?, ?, ?)", (upload.space, upload.number, upload.key, at))
     else:
         _require_upload(raw, upload)
-    _write_chunks(raw, upload, first, chunks)
+    _write_chunks(raw, upload, first_part, chunks)
 
 
 def _finish_upload(raw: Raw, upload: BlobUpload, staged: int, chunks: Sequence[bytes], size: int) -> None:
     """Write the last `chunks` and publish the upload under its key, replacing the old one."""
-    space, key, number = upload
+    space, key, upload_number = upload
     if staged:
         _require_upload(raw, upload)
-        raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (space, number))
+        raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (space, upload_number))
     _write_chunks(raw, upload, staged, chunks)
-    before = raw.execute("SELECT upload FROM blobs WHERE space = ? AND key = ?", (space, key)).fetchone()
-    if before is not None:
-        drop_chunks(raw, space, before[0])
-    parts = staged + len(chunks)
-    raw.execute(_REPLACE, (space, key, number, parts, size, row_checksum(space, key, number, parts, size)))
+    previous_row = raw.execute("SELECT upload FROM blobs WHERE space = ? AND key = ?", (space, key)).fetchone()
+    if previous_row is not None:
+        drop_chunks(raw, space, previous_row[0])
+    part_count = staged + len(chunks)
+    raw.execute(
+        _REPLACE,
+        (space, key, upload_number, part_count, size, row_checksum(space, key, upload_number, part_count, size)),
+    )
     # A space may consist of blobs only: its head makes it known.
     raw.execute("INSERT INTO heads VALUES (?, 0, ?) ON CONFLICT DO NOTHING", (space, row_checksum(space, 0)))
 
@@ -127,9 +130,9 @@ def discard_upload(raw: Raw, upload: BlobUpload) -> None:
 
 def sweep_uploads(raw: Raw, before: int, /) -> None:
     """Remove the uploads that began before `before` and never ended: their processes are gone."""
-    for space, number in raw.execute("SELECT space, upload FROM uploads WHERE at < ?", (before,)).fetchall():
-        raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (space, number))
-        drop_chunks(raw, space, number)
+    for space, upload_number in raw.execute("SELECT space, upload FROM uploads WHERE at < ?", (before,)).fetchall():
+        raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (space, upload_number))
+        drop_chunks(raw, space, upload_number)
 
 
 def drop_chunks(raw: Raw, space: str, upload: int, /) -> None:
@@ -144,22 +147,22 @@ def is_blob_damaged(raw: Raw, space: str, key: str, row: tuple[int, int, int, by
         return True
     rows = raw.execute(_PARTS, (space, upload, 0, parts))
     remaining_bytes = size
-    expected = 0
+    expected_part = 0
     for part, body, chunk_check in rows:
-        if part != expected or chunk_check != check_of_chunk(space, upload, part, body):
+        if part != expected_part or chunk_check != check_of_chunk(space, upload, part, body):
             return True
         remaining_bytes -= len(body)
-        expected += 1
-    return expected != parts or remaining_bytes != 0
+        expected_part += 1
+    return expected_part != parts or remaining_bytes != 0
 
 
-def _write_chunks(raw: Raw, upload: BlobUpload, first: int, chunks: Iterable[bytes]) -> None:
+def _write_chunks(raw: Raw, upload: BlobUpload, first_part: int, chunks: Iterable[bytes]) -> None:
     space, number = upload.space, upload.number
     raw.executemany(
         _STAGE,
         (
             (space, number, part, check_of_chunk(space, number, part, chunk), chunk)
-            for part, chunk in enumerate(chunks, first)
+            for part, chunk in enumerate(chunks, first_part)
         ),
     )
 
@@ -197,18 +200,18 @@ def _open_blob(raw: Raw, space: str, key: str) -> tuple[StoredBlob, list[bytes]]
         return blob, _chunk_window(raw, space, key, blob, 0)
 
 
-def _continue_blob(raw: Raw, space: str, key: str, blob: StoredBlob, first: int) -> list[bytes]:
+def _continue_blob(raw: Raw, space: str, key: str, blob: StoredBlob, first_part: int) -> list[bytes]:
     """Return the next chunks, if `blob` is still the one under `key`."""
     with read_snapshot(raw):
         if _find_blob(raw, space, key) != blob:
             raise StoreUnavailable("this blob was replaced or erased while it was read: read it again")
-        return _chunk_window(raw, space, key, blob, first)
+        return _chunk_window(raw, space, key, blob, first_part)
 
 
-def _chunk_window(raw: Raw, space: str, key: str, blob: StoredBlob, first: int) -> list[bytes]:
-    end = min(first + WINDOW_PARTS, blob.parts)
-    rows = raw.execute(_PARTS, (space, blob.upload, first, end)).fetchall()
-    whole = [part for part, _, _ in rows] == list(range(first, end))
-    if not whole or any(check != check_of_chunk(space, blob.upload, part, body) for part, body, check in rows):
+def _chunk_window(raw: Raw, space: str, key: str, blob: StoredBlob, first_part: int) -> list[bytes]:
+    window_end = min(first_part + WINDOW_PARTS, blob.parts)
+    rows = raw.execute(_PARTS, (space, blob.upload, first_part, window_end)).fetchall()
+    is_whole = [part for part, _, _ in rows] == list(range(first_part, window_end))
+    if not is_whole or any(check != check_of_chunk(space, blob.upload, part, body) for part, body, check in rows):
         raise StoreCorrupt(what=f"blob {key}")
     return [body for _, body, _ in rows]

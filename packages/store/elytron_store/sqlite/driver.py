@@ -77,9 +77,9 @@ class SqliteLibrary:
         if _stands_still(path):
             mode = "immutable=1"
         elif _has_wal_mode(path) and not is_there(path_beside(path, "shm")):
-            place = str(path)
+            name = str(path)
             raise StoreUnavailable(
-                f"the store at {place!r} belongs to another user and is not open: copy it, or have its owner open it"
+                f"the store at {name!r} belongs to another user and is not open: copy it, or have its owner open it"
             )
         else:
             mode = "mode=ro"
@@ -87,10 +87,10 @@ class SqliteLibrary:
 
     def _connect(self, name: str, *, wait_s: float, uri: bool = False) -> Raw:
         # Autocommit: this package begins its transactions itself, and a write takes its lock at once.
-        opened: Raw = self.module.connect(
+        raw_connection: Raw = self.module.connect(
             name, timeout=wait_s, isolation_level=None, check_same_thread=False, cached_statements=256, uri=uri
         )
-        return opened
+        return raw_connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ class FilePlace:
     @classmethod
     def of(cls, path: Path, /) -> Self:
         """Return the place of the file that is at `path` now."""
-        whole = path.absolute()
-        status = whole.stat()
-        return cls(whole, status.st_dev, status.st_ino)
+        absolute_path = path.absolute()
+        status = absolute_path.stat()
+        return cls(absolute_path, status.st_dev, status.st_ino)
 
     def require_same(self) -> None:
         """Raise StoreFailed if the name no longer refers to the same file: the writes are in no store."""
@@ -188,18 +188,18 @@ def retry_while_held(step: Callable[[], T], /, *, wait_s: float) -> T:
 
     Raises StoreBusy after `wait_s`. The pauses vary, so that processes waiting for each other get out of step.
     """
-    until = time.monotonic() + wait_s
-    pause = _FIRST_PAUSE_S
+    deadline = time.monotonic() + wait_s
+    pause_s = _FIRST_PAUSE_S
     while True:
         try:
             return step()
         except (LockedByOthers, *ERRORS) as error:
             if not is_busy(error):
                 raise
-            if time.monotonic() >= until:
+            if time.monotonic() >= deadline:
                 raise StoreBusy(engine=ENGINE, waited_s=wait_s) from error
-        time.sleep(pause * (0.5 + random.random()))  # noqa: S311 - spreads waiters, guards nothing
-        pause = min(2 * pause, _LONGEST_PAUSE_S)
+        time.sleep(pause_s * (0.5 + random.random()))  # noqa: S311 - spreads waiters, guards nothing
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def translate_error(error: Exception, /, *, doing: str) -> ElytronError:
@@ -225,10 +225,10 @@ def translate_error(error: Exception, /, *, doing: str) -> ElytronError:
 
 def _stands_still(path: Path) -> bool:
     """Return whether no process can write `path`, and no written data waits next to it."""
-    wal = path_beside(path, "wal")
+    wal_path = path_beside(path, "wal")
     try:
-        is_closed = not is_there(wal) or wal.stat().st_size == 0
-        return is_closed and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+        is_wal_empty = not is_there(wal_path) or wal_path.stat().st_size == 0
+        return is_wal_empty and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     except (OSError, AttributeError):  # a system that does not report it
         return False
 

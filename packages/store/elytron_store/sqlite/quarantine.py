@@ -31,16 +31,16 @@ def set_aside(raw: Raw, problem: StoreProblem, place: tuple[str, str, str], at: 
         # The chunks stay; without the row no reader finds them.
         row = raw.execute("SELECT upload FROM blobs WHERE space = ? AND key = ?", (space, key)).fetchone()
         content = None if row is None else (0, row[0], b"")
-        table, where, names = "blobs", "space = ? AND key = ?", (space, key)
+        table, condition, names = "blobs", "space = ? AND key = ?", (space, key)
     else:
-        where, names = "space = ? AND collection = ? AND key = ?", place
-        row = raw.execute(f"SELECT revision, body FROM documents WHERE {where}", names).fetchone()  # noqa: S608 - ours
+        condition, names = "space = ? AND collection = ? AND key = ?", place
+        row = raw.execute(f"SELECT revision, body FROM documents WHERE {condition}", names).fetchone()  # noqa: S608 - ours
         content = None if row is None else (row[0], 0, row[1])
         table = "documents"
     if content is None:
         return problem  # reached by walking the table, not by its key: the tree itself is damaged
     raw.execute(_KEEP, (space, space, at, problem.damage.value, collection, key, *content))
-    raw.execute(f"DELETE FROM {table} WHERE {where}", names)  # noqa: S608 - our own names
+    raw.execute(f"DELETE FROM {table} WHERE {condition}", names)  # noqa: S608 - our own names
     return StoreProblem(problem.damage, problem.space, problem.what, quarantined=True)
 
 
@@ -64,10 +64,10 @@ def read_losses(raw: Raw, space: SpaceId | None, /) -> Sequence[StoreLoss]:
 def acknowledge_losses(raw: Raw, access: FileAccess, space: SpaceId | None, at: Instant, /) -> int:
     """Remove the losses up to `at` of `space`, or all; return their number."""
     with write_transaction(raw, access):
-        pending = [loss for loss in read_losses(raw, space) if loss.at <= at]
-        for loss in pending:
+        pending_losses = [loss for loss in read_losses(raw, space) if loss.at <= at]
+        for loss in pending_losses:
             _write_note(raw, loss.space or "", read_note(raw, loss.space or "").acknowledged())
-    return len(pending)
+    return len(pending_losses)
 
 
 def _write_note(raw: Raw, space: str, note: LossNote) -> None:

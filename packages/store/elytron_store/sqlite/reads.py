@@ -94,8 +94,8 @@ def _find_rows(raw: Raw, select: str, within: tuple[str | int, ...], refs: Seque
 
 @cache
 def _several_refs(select: str, size: int) -> str:
-    places = ",".join(["(?,?)"] * size)
-    return f"{select}(collection, key) IN (VALUES {places})"
+    placeholders = ",".join(["(?,?)"] * size)
+    return f"{select}(collection, key) IN (VALUES {placeholders})"
 
 
 def _place_documents(space: SpaceId, refs: Sequence[DocumentRef], rows: Sequence[Row]) -> Sequence[Document | None]:
@@ -122,16 +122,16 @@ def _is_whole(rows: Sequence[Any]) -> bool:
 def _scan_rows(raw: Raw, select: str, within: tuple[str | int, ...], page: DocumentPage) -> Sequence[Any]:
     # Keys are ASCII, so other texts sort after them all; a lone surrogate could not even be queried.
     prefix = page.prefix if page.prefix.isascii() else _BEHIND_ALL
-    after = page.after if page.after.isascii() else _BEHIND_ALL
-    order, start = (_DOWN, after or _BEHIND_ALL) if page.descending else (_UP, after)
-    parameters = (page.collection, prefix, prefix + _BEHIND_ALL, start, page.limit)
+    after_key = page.after if page.after.isascii() else _BEHIND_ALL
+    order, start_key = (_DOWN, after_key or _BEHIND_ALL) if page.descending else (_UP, after_key)
+    parameters = (page.collection, prefix, prefix + _BEHIND_ALL, start_key, page.limit)
     return raw.execute(select + order, (*within, *parameters)).fetchall()
 
 
 def count_documents(raw: Raw, space: SpaceId, collection: str, /) -> int:
     """Return the number of documents in a collection by walking only the keys."""
-    (number,) = raw.execute(_COUNT, (space, collection)).fetchone()
-    return number
+    (document_count,) = raw.execute(_COUNT, (space, collection)).fetchone()
+    return document_count
 
 
 def journal_page(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
@@ -155,10 +155,10 @@ def _require_end(raw: Raw, space: SpaceId, end: int) -> None:
 
 
 def _is_cut(raw: Raw, space: SpaceId, end: int) -> bool:
-    head = raw.execute(_HEAD, (space,)).fetchone()
-    if head is not None and not isinstance(head[0], int):
+    head_row = raw.execute(_HEAD, (space,)).fetchone()
+    if head_row is not None and not isinstance(head_row[0], int):
         raise StoreCorrupt(what="the head of the journal")
-    return head is not None and head[0] > end
+    return head_row is not None and head_row[0] > end
 
 
 def spaces_page(raw: Raw, after: str, limit: int, /) -> Sequence[SpaceId]:
@@ -171,8 +171,8 @@ def queued_page(raw: Raw, after: str, limit: int, /) -> Sequence[SpaceId]:
     return _names_page(raw, _QUEUED, after, limit)
 
 
-def _names_page(raw: Raw, statement: str, after: str, limit: int) -> Sequence[SpaceId]:
-    names = [space for (space,) in raw.execute(statement, (after, limit)).fetchall()]
+def _names_page(raw: Raw, statement: str, after_name: str, limit: int) -> Sequence[SpaceId]:
+    names = [space for (space,) in raw.execute(statement, (after_name, limit)).fetchall()]
     if not all(isinstance(name, str) for name in names):
         raise StoreCorrupt(what="the list of spaces")
     return names
@@ -252,23 +252,28 @@ class ReadCache:
             self._version = version
         return version
 
-    def journal(self, version: int, look: Look, /) -> Sequence[JournalEntry] | None:
+    def journal(self, version: int, journal_query: Look, /) -> Sequence[JournalEntry] | None:
         """Return the cached look at a journal at `version`, just determined."""
-        entries = self._looks.get(look)
+        entries = self._looks.get(journal_query)
         if entries is not None or not version:
             return entries
-        space, after, limit = look
-        stand = self._stands.get(space)
-        mark = stand.mark if stand is not None else None
-        if stand is not None and mark is not None and after >= mark.sequence - 1 and self._ends_so(stand, version):
-            return [mark] if after < mark.sequence else []
-        few = min(limit, MEMO_AT_ONCE)
-        read = self._here if space in self._looked else self._swiftly
-        entries = read(journal_page, space, after, few)
+        space, after, limit = journal_query
+        space_reads = self._stands.get(space)
+        last_entry = space_reads.mark if space_reads is not None else None
+        if (
+            space_reads is not None
+            and last_entry is not None
+            and after >= last_entry.sequence - 1
+            and self._ends_so(space_reads, version)
+        ):
+            return [last_entry] if after < last_entry.sequence else []
+        few_limit = min(limit, MEMO_AT_ONCE)
+        run_read = self._here if space in self._looked else self._swiftly
+        entries = run_read(journal_page, space, after, few_limit)
         # A full page of the small read may not be everything requested.
-        if entries is None or len(entries) == few < limit:
+        if entries is None or len(entries) == few_limit < limit:
             return None
-        self.keep_journal(version, look, entries)
+        self.keep_journal(version, journal_query, entries)
         return entries
 
     def documents(
@@ -277,25 +282,25 @@ class ReadCache:
         """Return the documents at `refs` at `version`, just determined; None also for no, or too many, refs."""
         if not version or not 0 < len(refs) <= limits.SCAN_MAX:
             return None
-        cache = self._standing(version, space).documents
+        cached_documents = self._standing(version, space).documents
         try:
-            return [cache[ref] for ref in refs]
+            return [cached_documents[ref] for ref in refs]
         except KeyError:
-            missing = [ref for ref in refs if ref not in cache]
-        if len(missing) > MEMO_AT_ONCE:
+            missing_refs = [ref for ref in refs if ref not in cached_documents]
+        if len(missing_refs) > MEMO_AT_ONCE:
             return None
-        if any((space, ref) not in self._read for ref in missing):
+        if any((space, ref) not in self._read for ref in missing_refs):
             # Never read here, so these refs have passed no check yet.
-            engine.require_get(space, missing)
-            read = self._swiftly(get_small, space, missing, MEMO_DOCUMENT_BYTES)
+            engine.require_get(space, missing_refs)
+            read_documents = self._swiftly(get_small, space, missing_refs, MEMO_DOCUMENT_BYTES)
         else:
-            read = self._here(get_documents, space, missing)
+            read_documents = self._here(get_documents, space, missing_refs)
         # Everything returned must be of one moment.
-        if read is None or self.version() != version:
+        if read_documents is None or self.version() != version:
             return None
-        fresh = dict(zip(missing, read, strict=True))
-        documents = [fresh[ref] if ref in fresh else cache[ref] for ref in refs]
-        self.keep_documents(version, space, missing, read)
+        fresh_documents = dict(zip(missing_refs, read_documents, strict=True))
+        documents = [fresh_documents[ref] if ref in fresh_documents else cached_documents[ref] for ref in refs]
+        self.keep_documents(version, space, missing_refs, read_documents)
         return documents
 
     def scan(self, version: int, scan: Scan, /) -> Sequence[Document] | None:
@@ -306,46 +311,48 @@ class ReadCache:
         documents = self._standing(version, space).scans.get(page)
         if documents is not None:
             return documents
-        few = page._replace(limit=min(page.limit, MEMO_AT_ONCE))
+        few_page = page._replace(limit=min(page.limit, MEMO_AT_ONCE))
         if scan in self._scanned:
-            documents = self._here(scan_documents, space, few)
+            documents = self._here(scan_documents, space, few_page)
         else:
-            documents = self._swiftly(scan_small, space, few, MEMO_DOCUMENT_BYTES)
-        if documents is None or len(documents) == few.limit < page.limit:
+            documents = self._swiftly(scan_small, space, few_page, MEMO_DOCUMENT_BYTES)
+        if documents is None or len(documents) == few_page.limit < page.limit:
             return None
         self.keep_scan(version, scan, documents)
         return documents
 
-    def keep_journal(self, version: int, look: Look, entries: Sequence[JournalEntry], /) -> None:
+    def keep_journal(self, version: int, journal_query: Look, entries: Sequence[JournalEntry], /) -> None:
         """Cache a read that began at `version`; long ones are not repeated."""
-        space, _, limit = look
+        space, _, limit = journal_query
         self._looked[space] = None
         if not version or version != self._version or len(entries) > 1:
             return
-        self._looks[look] = entries
+        self._looks[journal_query] = entries
         # Read before the version: a commit in between makes it stale, and the next use reads the file again.
-        others = self._others()
+        other_commits = self._others()
         # Only without a commit since is this the end of the journal at that version.
         if len(entries) == 1 < limit and self.version() == version:
-            (mark,), stand = entries, self._stands.get(space)
-            if stand is None or not (stand.mark == mark or (stand.mark is None and stand.version == version)):
-                stand = self._begin(space, mark, version)
-            stand.mark, stand.version, stand.others = mark, version, others
+            (last_entry,), space_reads = entries, self._stands.get(space)
+            if space_reads is None or not (
+                space_reads.mark == last_entry or (space_reads.mark is None and space_reads.version == version)
+            ):
+                space_reads = self._begin(space, last_entry, version)
+            space_reads.mark, space_reads.version, space_reads.others = last_entry, version, other_commits
 
     def keep_documents(
         self, version: int, space: SpaceId, refs: Sequence[DocumentRef], documents: Sequence[Document | None], /
     ) -> None:
         """Cache the small ones of the documents at `refs`, whose reading began at `version`."""
-        stand = self._valid_reads(version, space)
+        space_reads = self._valid_reads(version, space)
         for ref, document in zip(refs, documents, strict=True):
-            place = (space, ref)
+            document_place = (space, ref)
             if document is not None and len(document.body) > MEMO_DOCUMENT_BYTES:
-                self._read.pop(place, None)
+                self._read.pop(document_place, None)
                 continue
-            self._read[place] = None
-            if stand is not None:
-                self._count += ref not in stand.documents
-                stand.documents[ref] = document
+            self._read[document_place] = None
+            if space_reads is not None:
+                self._count += ref not in space_reads.documents
+                space_reads.documents[ref] = document
         self._make_room()
 
     def keep_scan(self, version: int, scan: Scan, documents: Sequence[Document], /) -> None:
@@ -354,39 +361,39 @@ class ReadCache:
             return
         self._scanned[scan] = None
         space, page = scan
-        stand = self._valid_reads(version, space)
-        if stand is not None:
-            self._count += page not in stand.scans
-            stand.scans[page] = documents
+        space_reads = self._valid_reads(version, space)
+        if space_reads is not None:
+            self._count += page not in space_reads.scans
+            space_reads.scans[page] = documents
             self._make_room()
 
-    def note_commit(self, batch: Batch, committed: CommitReceipt, /) -> None:
+    def note_commit(self, batch: Batch, receipt: CommitReceipt, /) -> None:
         """Cache the small documents just written, which are likely to be read soon; all others stay valid."""
         space = batch.space
         self._looked[space] = None
         for put_change in batch.puts:
             if len(put_change.body) <= MEMO_DOCUMENT_BYTES:
                 self._read[space, put_change.ref] = None
-        if committed.replayed:
+        if receipt.replayed:
             return
-        mark = number_entries(batch, after=committed.first - 1)[-1]
-        stand = self._stands.get(space)
+        last_entry = number_entries(batch, after=receipt.first - 1)[-1]
+        space_reads = self._stands.get(space)
         # Another handle has written in between, so cached reads may be outdated.
-        if stand is None or stand.mark is None or stand.mark.sequence + 1 != committed.first:
-            self._begin(space, mark, _UNKNOWN)
+        if space_reads is None or space_reads.mark is None or space_reads.mark.sequence + 1 != receipt.first:
+            self._begin(space, last_entry, _UNKNOWN)
             return
         # The watch reports this handle's own commit as a change; `others` shows that it was the only one.
-        stand.mark, stand.version = mark, _UNKNOWN
-        self._count -= len(stand)
-        changed = [change.ref for change in (*batch.puts, *batch.deletes)]
-        for ref in changed:
-            stand.documents.pop(ref, None)
-        if stand.scans:
-            collections = {ref.collection for ref in changed}
-            stand.scans = {
-                page: documents for page, documents in stand.scans.items() if page.collection not in collections
+        space_reads.mark, space_reads.version = last_entry, _UNKNOWN
+        self._count -= len(space_reads)
+        changed_refs = [change.ref for change in (*batch.puts, *batch.deletes)]
+        for ref in changed_refs:
+            space_reads.documents.pop(ref, None)
+        if space_reads.scans:
+            collections = {ref.collection for ref in changed_refs}
+            space_reads.scans = {
+                page: documents for page, documents in space_reads.scans.items() if page.collection not in collections
             }
-        self._count += len(stand)
+        self._count += len(space_reads)
 
     def lose(self, space: SpaceId, /) -> None:
         """Record that a batch with an unknown outcome was passed to the writer."""
@@ -394,16 +401,16 @@ class ReadCache:
 
     def doubt(self) -> None:
         """Record that a write other than a batch is running, of which nothing is reported here."""
-        for stand in self._stands.values():
-            stand.others = None
+        for space_reads in self._stands.values():
+            space_reads.others = None
 
     def forget(self) -> None:
         """Clear the cache."""
         self._looks.clear()
         self._stands.clear()
         self._count = 0
-        for recent in (self._looked, self._read, self._scanned):
-            recent.clear()
+        for recent_reads in (self._looked, self._read, self._scanned):
+            recent_reads.clear()
 
     def close(self) -> None:
         """Close the connection."""
@@ -412,24 +419,24 @@ class ReadCache:
 
     def _standing(self, version: int, space: SpaceId) -> _JournalReads:
         """Return the valid entries of `space` at `version`, just determined."""
-        stand = self._stands.get(space)
-        if stand is None:
+        space_reads = self._stands.get(space)
+        if space_reads is None:
             return self._begin(space, None, version)
-        if not self._ends_so(stand, version):
+        if not self._ends_so(space_reads, version):
             # Without entries, reading the journal's end saves nothing.
-            if not stand or stand.mark is None or not self._ends(space, stand.mark):
+            if not space_reads or space_reads.mark is None or not self._ends(space, space_reads.mark):
                 return self._begin(space, None, version)
-            others = self._others()
+            other_commits = self._others()
             if self.version() != version:
                 return self._begin(space, None, version)
-            stand.version, stand.others = version, others
-        return stand
+            space_reads.version, space_reads.others = version, other_commits
+        return space_reads
 
-    def _ends_so(self, stand: _JournalReads, version: int) -> bool:
+    def _ends_so(self, space_reads: _JournalReads, version: int) -> bool:
         """Return whether the journal is known to end with the mark at `version`: only this handle has committed."""
-        if stand.version != version and stand.others is not None and self._others() == stand.others:
-            stand.version = version
-        return stand.version == version
+        if space_reads.version != version and space_reads.others is not None and self._others() == space_reads.others:
+            space_reads.version = version
+        return space_reads.version == version
 
     def _ends(self, space: SpaceId, mark: JournalEntry) -> bool:
         """Return whether the journal ends with `mark`."""
@@ -442,41 +449,41 @@ class ReadCache:
         self._drop(space)
         if len(self._stands) >= MEMO_LOOKS:
             self._drop(next(iter(self._stands)))
-        stand = self._stands[space] = _JournalReads(mark, version)
-        return stand
+        space_reads = self._stands[space] = _JournalReads(mark, version)
+        return space_reads
 
     def _drop(self, space: SpaceId) -> None:
-        stand = self._stands.pop(space, None)
-        self._count -= len(stand) if stand is not None else 0
+        space_reads = self._stands.pop(space, None)
+        self._count -= len(space_reads) if space_reads is not None else 0
 
     def _valid_reads(self, version: int, space: SpaceId) -> _JournalReads | None:
         """Return the entries for reads of `space` since `version`; None if another handle may have changed it."""
-        stand = self._stands.get(space)
-        is_told = version and version == self._version and stand is not None and stand.version == version
-        return stand if is_told else None
+        space_reads = self._stands.get(space)
+        is_valid = version and version == self._version and space_reads is not None and space_reads.version == version
+        return space_reads if is_valid else None
 
     def _make_room(self) -> None:
         """Drop the oldest cached reads until all limits are met: of other spaces first, then of the last one."""
         while self._count > MEMO_DOCUMENTS:
-            space, stand = next(iter(self._stands.items()))
-            if len(self._stands) > 1 or not stand.documents:
+            space, space_reads = next(iter(self._stands.items()))
+            if len(self._stands) > 1 or not space_reads.documents:
                 self._drop(space)
             else:
-                stand.documents.popitem(last=False)
+                space_reads.documents.popitem(last=False)
                 self._count -= 1
 
     def _swiftly(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T | None:
         """Return the result of `function`, which may read a disk; None if it takes too long."""
-        began, waited = time.perf_counter(), _disk_waits()
-        if began < self._swift_from:
+        started_s, disk_waits = time.perf_counter(), _disk_waits()
+        if started_s < self._swift_from:
             return None
-        self._until = began + MEMO_HELD_S
-        read = self._here(function, *args)
-        self._until, ended = math.inf, time.perf_counter()
+        self._until = started_s + MEMO_HELD_S
+        read_result = self._here(function, *args)
+        self._until, ended_s = math.inf, time.perf_counter()
         # A slow read that did not touch a disk only had to wait for the processor.
-        if ended - began > MEMO_HELD_S and (waited is None or waited != _disk_waits()):
-            self._swift_from = ended + (ended - began) / MEMO_HELD_SHARE
-        return read
+        if ended_s - started_s > MEMO_HELD_S and (disk_waits is None or disk_waits != _disk_waits()):
+            self._swift_from = ended_s + (ended_s - started_s) / MEMO_HELD_SHARE
+        return read_result
 
     def _is_late(self) -> bool:
         """Tell SQLite to abort its read."""

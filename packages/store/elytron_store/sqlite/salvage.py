@@ -53,8 +53,8 @@ _NEWEST = {"documents": ("INSERT", _NEWEST_DOCUMENT), "heads": ("INSERT", _NEWES
 
 
 def _is_whole_document(row: Cell) -> bool:
-    *place, body, check = row
-    return row_checksum(*place, body=body) == check
+    *row_key, body, check = row
+    return row_checksum(*row_key, body=body) == check
 
 
 def _is_whole_entry(row: Cell) -> bool:
@@ -63,13 +63,13 @@ def _is_whole_entry(row: Cell) -> bool:
 
 
 def _is_whole_row(row: Cell) -> bool:
-    *place, check = row
-    return row_checksum(*place) == check
+    *row_key, check = row
+    return row_checksum(*row_key) == check
 
 
 def _is_whole_answer(row: Cell) -> bool:
-    space, key, digest, answer, first, last, at, check = row
-    return row_checksum(space, key, digest, first, last, at, body=answer) == check
+    space, key, digest, answer, first_sequence, last_sequence, at, check = row
+    return row_checksum(space, key, digest, first_sequence, last_sequence, at, body=answer) == check
 
 
 def _is_whole_chunk(row: Cell) -> bool:
@@ -160,10 +160,10 @@ class FileSalvage:
         losses = [self._mend_space(space, blobs.pop(space, 0)) for space in self._spaces]
         losses += [self._loss(SpaceId(space), blobs=number) for space, number in sorted(blobs.items())]
         self._losses = [loss for loss in losses if loss is not None]
-        unread = pages.unread_pages()
+        unread_count = pages.unread_pages()
         # If every space is complete up to its head, what is unread was spare, or an index.
-        if unread and (self._losses or not self._has_all_heads()):
-            self._losses.append(replace(self._loss(None), what=f"unreadable pages of the sqlite file: {unread}"))
+        if unread_count and (self._losses or not self._has_all_heads()):
+            self._losses.append(replace(self._loss(None), what=f"unreadable pages of the sqlite file: {unread_count}"))
         for loss in self._losses:
             quarantine.record_loss(self._raw, loss, missing=loss.documents)
 
@@ -188,9 +188,9 @@ class FileSalvage:
     def _take(self, row: Cell) -> None:
         """Save `row` if it is one of ours and its checksum matches."""
         kinds = tuple(map(type, row))
-        for table, form in _FORMS.items():
+        for table, row_form in _FORMS.items():
             # These have no checksum, and bytes of a blob may look like a displaced page.
-            if kinds != form or (self._has_moved and table not in _PROOFS):
+            if kinds != row_form or (self._has_moved and table not in _PROOFS):
                 continue
             if table == "manifest":
                 with suppress(ElytronError, ValueError):
@@ -208,51 +208,55 @@ class FileSalvage:
         rows = self._waiting[table]
         if rows:
             # A row in its own position is never replaced by one found elsewhere.
-            verb, end = ("INSERT OR IGNORE", "") if self._has_moved else _NEWEST.get(table, ("INSERT OR REPLACE", ""))
+            insert_verb, conflict_clause = (
+                ("INSERT OR IGNORE", "") if self._has_moved else _NEWEST.get(table, ("INSERT OR REPLACE", ""))
+            )
             marks = ", ".join("?" * len(rows[0]))
-            self._raw.executemany(f"{verb} INTO {table} VALUES ({marks}) {end}", rows)
+            self._raw.executemany(f"{insert_verb} INTO {table} VALUES ({marks}) {conflict_clause}", rows)
             rows.clear()
 
     def _mend_space(self, space: str, blobs: int) -> StoreLoss | None:
         """Give a space a journal without gaps, and return what it lost beyond what is already recorded."""
-        head = self._raw.execute("SELECT sequence FROM heads WHERE space = ?", (space,)).fetchone()
-        entries = self._fill_gaps(space, 0 if head is None else head[0])
-        last = self._append_unnamed(space) if entries or head is None else self._last_entry(space)
-        self._raw.execute("INSERT OR REPLACE INTO heads VALUES (?, ?, ?)", (space, last, row_checksum(space, last)))
+        head_row = self._raw.execute("SELECT sequence FROM heads WHERE space = ?", (space,)).fetchone()
+        entries = self._fill_gaps(space, 0 if head_row is None else head_row[0])
+        last_sequence = self._append_unnamed(space) if entries or head_row is None else self._last_entry(space)
+        self._raw.execute(
+            "INSERT OR REPLACE INTO heads VALUES (?, ?, ?)", (space, last_sequence, row_checksum(space, last_sequence))
+        )
         if entries:
             problem = StoreProblem(DamageKind.JOURNAL_GAP, SpaceId(space), f"{entries} journal entries")
             self._problems.append(problem)
         self._name_missing(
             DamageKind.MISSING_DOCUMENT, f"SELECT ?1, 'document ' || collection || '/' || key {_MISSING}", space
         )
-        missing = self._number(f"SELECT count(*) {_MISSING}", space)
-        documents = max(0, missing - quarantine.read_note(self._raw, space).missing)
-        if head is None:
+        missing_count = self._number(f"SELECT count(*) {_MISSING}", space)
+        documents = max(0, missing_count - quarantine.read_note(self._raw, space).missing)
+        if head_row is None:
             return replace(
                 self._loss(SpaceId(space), documents, entries, blobs), what="rows, perhaps the last of its journal too"
             )
         return self._loss(SpaceId(space), documents, entries, blobs) if documents or entries or blobs else None
 
-    def _fill_gaps(self, space: str, head: int) -> int:
-        """Insert a placeholder for each lost entry of a journal that ended at `head`; return their number."""
+    def _fill_gaps(self, space: str, head_sequence: int) -> int:
+        """Insert a placeholder for each lost entry of a journal that ended at `head_sequence`; return their number."""
         for sequence, covers in self._raw.execute(_RUNS, (space,)).fetchall():
             # Remains of compacted entries may be found too: no sequence may occur twice.
             self._raw.execute(_CUT_RUN, (space, sequence - covers, sequence))
-        gaps = self._raw.execute(_GAPS, (space,)).fetchall()
-        gaps.append((self._last_entry(space) + 1, head, self._at))
-        for first, last, at in gaps:
-            entries = (lost_entry(sequence, at) for sequence in range(first, last + 1))
+        gap_rows = self._raw.execute(_GAPS, (space,)).fetchall()
+        gap_rows.append((self._last_entry(space) + 1, head_sequence, self._at))
+        for first_sequence, last_sequence, at in gap_rows:
+            entries = (lost_entry(sequence, at) for sequence in range(first_sequence, last_sequence + 1))
             self._raw.executemany(_APPEND, (schema.entry_row(space, entry) for entry in entries))
-        return sum(max(0, last + 1 - first) for first, last, _ in gaps)
+        return sum(max(0, last_sequence + 1 - first_sequence) for first_sequence, last_sequence, _ in gap_rows)
 
     def _append_unnamed(self, space: str) -> int:
         """Append entries for documents whose own entries may be lost; return the journal's last sequence."""
         self._raw.execute(_FIND_UNNAMED, (space,))
-        unnamed = self._raw.execute("SELECT collection, key FROM temp.unnamed ORDER BY collection, key")
-        last = self._last_entry(space)
+        unnamed_rows = self._raw.execute("SELECT collection, key FROM temp.unnamed ORDER BY collection, key")
+        last_sequence = self._last_entry(space)
         entries = (
             JournalEntry(sequence, self._at, JournalAction.MAINTENANCE, DocumentRef(collection, key), "")
-            for sequence, (collection, key) in enumerate(unnamed, last + 1)
+            for sequence, (collection, key) in enumerate(unnamed_rows, last_sequence + 1)
         )
         self._raw.executemany(_APPEND, (schema.entry_row(space, entry) for entry in entries))
         self._raw.execute("DELETE FROM temp.unnamed")
@@ -261,13 +265,13 @@ class FileSalvage:
     def _drop_half_blobs(self) -> Counter[str]:
         """Remove blobs with lost parts, and parts without their blob; return how many each space lost."""
         self._name_missing(DamageKind.BLOB, f"SELECT space, 'blob ' || key {_HALF_BLOBS} ORDER BY space, key")
-        lost = Counter[str]()
+        lost_counts = Counter[str]()
         for query in (f"SELECT space {_HALF_BLOBS}", f"SELECT space {_ORPHANS} GROUP BY space, upload"):
-            lost.update(space for (space,) in self._raw.execute(query))
+            lost_counts.update(space for (space,) in self._raw.execute(query))
         self._raw.execute(f"DELETE {_HALF_BLOBS}")
         self._raw.execute("DELETE FROM uploads")
         self._raw.execute(f"DELETE {_ORPHANS}")
-        return lost
+        return lost_counts
 
     def _has_all_heads(self) -> bool:
         """Return whether the heads of all spaces were on one page, so that none of them is lost without the others."""
@@ -309,7 +313,9 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
     new_path.unlink(missing_ok=True)
     create_empty(new_path)
     damaged_path = next(
-        place for number in range(1, 10_000) if not (place := path.with_name(f"{path.name}.damaged-{number}")).exists()
+        place
+        for file_number in range(1, 10_000)
+        if not (place := path.with_name(f"{path.name}.damaged-{file_number}")).exists()
     )
     try:
         with closing(sqlite_library().connect(str(new_path), wait_s=0.0)) as raw, open_pages(path) as pages:
@@ -324,9 +330,11 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
     sync_path(new_path)
     with path.open("rb+") as file, open_pages(path) as pages:
         pages.fold(file.fileno())
-    for ending in ("-wal", "-journal", "-shm"):  # SQLite would replay another file's journal into the new one
+    for file_ending in ("-wal", "-journal", "-shm"):  # SQLite would replay another file's journal into the new one
         with suppress(FileNotFoundError):
-            path.with_name(f"{path.name}{ending}").replace(damaged_path.with_name(f"{damaged_path.name}{ending}"))
+            path.with_name(f"{path.name}{file_ending}").replace(
+                damaged_path.with_name(f"{damaged_path.name}{file_ending}")
+            )
     try:
         # A link first: the name always refers to a file, the old one or the new one.
         os.link(path, damaged_path)

@@ -47,8 +47,8 @@ def journal_row_entries(space: str, rows: Sequence[Any], /, *, after: int) -> Se
         if row_checksum(space, sequence, at, action, collection, key, digest, covers) != check:
             raise StoreCorrupt(what=f"journal entry {after + 1}")
         # The first may cover a run that contains `after`.
-        is_next = sequence - covers == after if entries else sequence - covers <= after < sequence
-        if not is_next:
+        is_successor = sequence - covers == after if entries else sequence - covers <= after < sequence
+        if not is_successor:
             raise StoreCorrupt(what=f"journal entry {after + 1}")
         entries.append(
             JournalEntry(sequence, Instant(at), _ACTIONS[action], DocumentRef(collection, key), digest, covers)
@@ -142,22 +142,22 @@ def rebuild_tables(raw: Raw, /) -> None:
     Builds before this step changed tables in place and called all of them schema 1: where rows are, and the journal's
     column `covers`. Raises StoreCorrupt for a layout that none of them wrote, and for a damaged journal entry.
     """
-    layouts = {name: (create_table(name, name=name), _table_columns(raw, name)) for name in TABLES}
-    for name, (statement, columns) in layouts.items():
+    layouts_by_table = {name: (create_table(name, name=name), _table_columns(raw, name)) for name in TABLES}
+    for name, (statement, columns) in layouts_by_table.items():
         row = raw.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)).fetchone()
         if row is not None and row[0].replace(f'TABLE "{name}"', f"TABLE {name}") == statement:
             continue
-        old = f"old_{name}"
-        raw.execute(f"ALTER TABLE {name} RENAME TO {old}")
+        old_table = f"old_{name}"
+        raw.execute(f"ALTER TABLE {name} RENAME TO {old_table}")
         raw.execute(statement)
-        fresh = _table_columns(raw, name)
-        if columns == fresh:
-            raw.execute(f"INSERT INTO {name} SELECT * FROM {old}")  # noqa: S608 - our own names
-        elif name == "journal" and columns == tuple(column for column in fresh if column != "covers"):
+        fresh_columns = _table_columns(raw, name)
+        if columns == fresh_columns:
+            raw.execute(f"INSERT INTO {name} SELECT * FROM {old_table}")  # noqa: S608 - our own names
+        elif name == "journal" and columns == tuple(column for column in fresh_columns if column != "covers"):
             _copy_journal(raw)
         else:
             raise StoreCorrupt(what=f"the table {name!r} of the sqlite file")
-        raw.execute(f"DROP TABLE {old}")
+        raw.execute(f"DROP TABLE {old_table}")
 
 
 def _table_columns(raw: Raw, table: str) -> tuple[str, ...]:
@@ -169,15 +169,15 @@ _OLD_ENTRIES = "SELECT * FROM old_journal WHERE (space, sequence) > (?, ?) ORDER
 
 def _copy_journal(raw: Raw) -> None:
     """Copy entries written before an entry could cover others: each covers only itself."""
-    after = ("", 0)
-    while rows := raw.execute(_OLD_ENTRIES, after).fetchall():
-        fresh: list[tuple[object, ...]] = []
+    last_key = ("", 0)
+    while rows := raw.execute(_OLD_ENTRIES, last_key).fetchall():
+        fresh_rows: list[tuple[object, ...]] = []
         for *place, check in rows:
             if row_checksum(*place) != check:
                 raise StoreCorrupt(what=f"journal entry {place[1]}")
-            fresh.append((*place, 1, row_checksum(*place, 1)))
-        raw.executemany("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", fresh)
-        after = (rows[-1][0], rows[-1][1])
+            fresh_rows.append((*place, 1, row_checksum(*place, 1)))
+        raw.executemany("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", fresh_rows)
+        last_key = (rows[-1][0], rows[-1][1])
 
 
 QUEUE_INDEX = f"CREATE INDEX queued ON documents (space) WHERE collection = '{QUEUE}'"
@@ -218,12 +218,12 @@ def recognise_schema(raw: Raw, /, *, latest_version: int) -> int:
 
     Raises StoreForeign for a database that is not a store, StoreNewer above `latest_version`.
     """
-    application: int
+    application_id: int
     version: int
-    application, version, tables, manifests = raw.execute(_RECOGNISED).fetchone()
-    if not tables and not application and not version:
+    application_id, version, tables, manifest_count = raw.execute(_RECOGNISED).fetchone()
+    if not tables and not application_id and not version:
         return 0
-    if application != APPLICATION_ID or (version > 0 and not manifests):
+    if application_id != APPLICATION_ID or (version > 0 and not manifest_count):
         raise StoreForeign("this SQLite file belongs to another program: name another file")
     if version > latest_version:
         raise StoreNewer(found=version, known=latest_version)
@@ -236,7 +236,8 @@ def _schema_text(raw: Raw) -> frozenset[tuple[str, str, str, str]]:
     """Return the schema of the file as text, without the quotes of renamed tables."""
     rows = raw.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema").fetchall()
     return frozenset(
-        (kind, name, table, sql.replace(f'TABLE "{name}"', f"TABLE {name}")) for kind, name, table, sql in rows
+        (kind, name, table, sql_text.replace(f'TABLE "{name}"', f"TABLE {name}"))
+        for kind, name, table, sql_text in rows
     )
 
 
@@ -273,8 +274,8 @@ def _keep_copy(path: Path, /, *, library: SqliteLibrary, version: int) -> Path:
     # SQLite copies through a separate connection: the one that migrates is inside a transaction.
     with closing(library.connect(str(path), wait_s=0.0)) as reader:
         reader.execute("VACUUM INTO ?", (str(copy_path),))
-    for place in (copy_path, copy_path.parent):
-        sync_path(place)
+    for synced_path in (copy_path, copy_path.parent):
+        sync_path(synced_path)
     return copy_path
 
 
@@ -314,19 +315,19 @@ class JournalAppending:
     def append(self, batch: Batch, /) -> tuple[int, int]:
         """Prepare the entries of `batch` for writing; return their first and last sequence. Raises StoreCorrupt."""
         space = batch.space
-        before = last = self.head(space)
-        for entry in number_entries(batch, after=before):
+        previous_sequence = last_sequence = self.head(space)
+        for entry in number_entries(batch, after=previous_sequence):
             self._entries.append(entry_row(space, entry))
-            last = entry.sequence
-        self._heads[space] = last
+            last_sequence = entry.sequence
+        self._heads[space] = last_sequence
         self._moved.add(space)
-        return before + 1, last
+        return previous_sequence + 1, last_sequence
 
     def finish(self) -> None:
         """Write the entries, and the last sequence of each changed space."""
         self._raw.executemany(_APPEND, self._entries)
-        moved = [(space, self._heads[space], row_checksum(space, self._heads[space])) for space in self._moved]
-        self._raw.executemany(_MOVE_HEAD, moved)
+        head_rows = [(space, self._heads[space], row_checksum(space, self._heads[space])) for space in self._moved]
+        self._raw.executemany(_MOVE_HEAD, head_rows)
 
 
 def compact_journal(raw: Raw, access: FileAccess, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
@@ -337,10 +338,10 @@ def compact_journal(raw: Raw, access: FileAccess, space: SpaceId, runs: Sequence
     removal_count = 0
     with write_transaction(raw, access):
         for run in runs:
-            place = (space, run.first, run.last)
-            entries = journal_row_entries(space, raw.execute(_RUN, place).fetchall(), after=run.first - 1)
+            run_values = (space, run.first, run.last)
+            entries = journal_row_entries(space, raw.execute(_RUN, run_values).fetchall(), after=run.first - 1)
             replacement = engine.stand_in(run, entries)
-            raw.execute(_CUT, place)
+            raw.execute(_CUT, run_values)
             raw.execute(_APPEND, entry_row(space, replacement))
             removal_count += len(entries) - 1
     return removal_count

@@ -133,8 +133,8 @@ def prepare_file(raw: Raw, options: SqliteOptions, /) -> FileAccess:
     raw.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     access = FileAccess(_set_journal_mode(raw, options), options.busy_wait_s, FilePlace.of(options.path))
     # Without a WAL only EXTRA makes the removal of the journal file, which is the commit, survive a power cut.
-    full = "FULL" if access.mode == "wal" else "EXTRA"
-    raw.execute(f"PRAGMA synchronous = {full if options.durability is WriteDurability.FULL else 'NORMAL'}")
+    synchronous_mode = "FULL" if access.mode == "wal" else "EXTRA"
+    raw.execute(f"PRAGMA synchronous = {synchronous_mode if options.durability is WriteDurability.FULL else 'NORMAL'}")
     # Freed pages are overwritten: an erasure promises that no byte is left.
     raw.execute("PRAGMA secure_delete = ON")
     wal_bytes = _wal_limit(options)
@@ -146,8 +146,10 @@ def prepare_file(raw: Raw, options: SqliteOptions, /) -> FileAccess:
             migrate_schema(raw, options.path, library=options.library, steps=options.steps)
             # In the same transaction, so that no store has tables and no manifest.
             if _matching_manifest(raw, options) is None:
-                fresh = StoreManifest.fresh("sqlite", at=options.at, profile=options.profile, sealed=options.sealed)
-                _keep_manifest(raw, fresh)
+                fresh_manifest = StoreManifest.fresh(
+                    "sqlite", at=options.at, profile=options.profile, sealed=options.sealed
+                )
+                _keep_manifest(raw, fresh_manifest)
     return access
 
 
@@ -169,9 +171,13 @@ def note_opening(raw: Raw, access: FileAccess, at: Instant, /) -> None:
 
 def _wal_limit(options: SqliteOptions) -> int:
     """Return the limit of the WAL, by the device's room for this store's accompanying files."""
-    free = free_bytes(options.path.parent)
-    beside = sum(file_bytes(path_beside(options.path, kind)) for kind in ("wal", "reserve"))
-    return options.bounds.wal_bytes if free is None else options.bounds.wal_limit(free + beside)
+    available_bytes = free_bytes(options.path.parent)
+    beside_bytes = sum(file_bytes(path_beside(options.path, kind)) for kind in ("wal", "reserve"))
+    return (
+        options.bounds.wal_bytes
+        if available_bytes is None
+        else options.bounds.wal_limit(available_bytes + beside_bytes)
+    )
 
 
 def _look_up(raw: Raw, options: SqliteOptions) -> int:
@@ -285,21 +291,21 @@ def repair_database(raw: Raw, access: FileAccess, at: Instant, /) -> CheckReport
 
 def _read_all(raw: Raw) -> _PassTally:
     tally = _PassTally()
-    for part in (_check_engine, _check_documents, _check_journal, _check_blobs):
+    for check_part in (_check_engine, _check_documents, _check_journal, _check_blobs):
         try:
-            tally.damage.extend(part(raw, tally))
+            tally.damage.extend(check_part(raw, tally))
         except (*ERRORS, TypeError, ValueError):
             # If SQLite itself fails, or returns values of other types, the rest of that table is unread; the others may
             # be whole.
-            what = f"the file, while reading its {part.__name__.rpartition('_')[2]}"
-            tally.damage.append(FoundDamage(StoreProblem(DamageKind.ENGINE, None, what)))
+            description = f"the file, while reading its {check_part.__name__.rpartition('_')[2]}"
+            tally.damage.append(FoundDamage(StoreProblem(DamageKind.ENGINE, None, description)))
     return tally
 
 
 def _check_engine(raw: Raw, _: _PassTally) -> Iterator[FoundDamage]:
-    for (line,) in raw.execute(f"PRAGMA integrity_check({limits.PROBLEMS_MAX})"):
-        if line != "ok":
-            yield FoundDamage(StoreProblem(DamageKind.ENGINE, None, str(line).partition("\n")[0]))
+    for (report_line,) in raw.execute(f"PRAGMA integrity_check({limits.PROBLEMS_MAX})"):
+        if report_line != "ok":
+            yield FoundDamage(StoreProblem(DamageKind.ENGINE, None, str(report_line).partition("\n")[0]))
 
 
 def _check_documents(raw: Raw, tally: _PassTally) -> Iterator[FoundDamage]:
@@ -311,28 +317,32 @@ def _check_documents(raw: Raw, tally: _PassTally) -> Iterator[FoundDamage]:
 
 
 def _check_journal(raw: Raw, tally: _PassTally) -> Iterator[FoundDamage]:
-    ends: dict[str, int] = {}
+    last_sequences: dict[str, int] = {}
     for space, sequence, at, action, collection, key, digest, covers, check in raw.execute(_ENTRIES):
         tally.entries += 1
-        end = ends.get(space, 0)
+        last_sequence = last_sequences.get(space, 0)
         is_whole = row_checksum(space, sequence, at, action, collection, key, digest, covers) == check
         if not (isinstance(sequence, int) and isinstance(covers, int)):
-            yield FoundDamage(StoreProblem(DamageKind.JOURNAL_ENTRY, SpaceId(space), f"journal entry {end + 1}"))
+            yield FoundDamage(
+                StoreProblem(DamageKind.JOURNAL_ENTRY, SpaceId(space), f"journal entry {last_sequence + 1}")
+            )
             continue
-        if sequence - covers != end:
-            lost = f"journal entries {end + 1} to {sequence - covers}"
-            yield FoundDamage(StoreProblem(DamageKind.JOURNAL_GAP, SpaceId(space), lost))
+        if sequence - covers != last_sequence:
+            lost_range = f"journal entries {last_sequence + 1} to {sequence - covers}"
+            yield FoundDamage(StoreProblem(DamageKind.JOURNAL_GAP, SpaceId(space), lost_range))
         if not is_whole:
             yield FoundDamage(StoreProblem(DamageKind.JOURNAL_ENTRY, SpaceId(space), f"journal entry {sequence}"))
-        ends[space] = sequence
-    for space, head, check in raw.execute(_HEADS):
+        last_sequences[space] = sequence
+    for space, head_sequence, check in raw.execute(_HEADS):
         tally.spaces += 1
-        end = ends.pop(space, 0)
-        if head != end or row_checksum(space, head) != check:
+        last_sequence = last_sequences.pop(space, 0)
+        if head_sequence != last_sequence or row_checksum(space, head_sequence) != check:
             yield FoundDamage(
-                StoreProblem(DamageKind.JOURNAL_GAP, SpaceId(space), f"the head of the journal, which ends at {end}")
+                StoreProblem(
+                    DamageKind.JOURNAL_GAP, SpaceId(space), f"the head of the journal, which ends at {last_sequence}"
+                )
             )
-    for space in ends:
+    for space in last_sequences:
         yield FoundDamage(
             StoreProblem(DamageKind.JOURNAL_GAP, SpaceId(space), "the head of the journal, which is missing")
         )

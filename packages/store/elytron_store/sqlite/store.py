@@ -110,19 +110,19 @@ class SqliteStore(Engine):
         A caller that finds its own store calls `note_opening`.
         """
         library, path = options.library, options.path
-        read = partial(setup.connect_reader, library, path, options.busy_wait_s)
+        connect_reader = partial(setup.connect_reader, library, path, options.busy_wait_s)
         if setup.is_read_only(path):
             return await cls._opened(
-                options, clock, _OpeningWay(read, setup.prepare_reading, refused=setup.read_only_refusal())
+                options, clock, _OpeningWay(connect_reader, setup.prepare_reading, refused=setup.read_only_refusal())
             )
         setup.create_file(path)
         try:
-            write = partial(setup.connect_writer, library, path)
-            return await cls._opened(options, clock, _OpeningWay(write, setup.prepare_file))
+            connect_writer = partial(setup.connect_writer, library, path)
+            return await cls._opened(options, clock, _OpeningWay(connect_writer, setup.prepare_file))
         except (StoreFull, StoreFailed):
             # Usually there is not even room for the index of the WAL, which handles share; SQLite reports no more.
-            alone = partial(setup.connect_alone, library, path)
-            return await cls._opened(options, clock, _OpeningWay(alone, setup.prepare_file, readers=0))
+            connect_alone = partial(setup.connect_alone, library, path)
+            return await cls._opened(options, clock, _OpeningWay(connect_alone, setup.prepare_file, readers=0))
 
     async def note_opening(self, at: Instant, /) -> None:
         """Record that the store was opened at `at`, and sweep what dead processes left; a read-only store is
@@ -134,81 +134,85 @@ class SqliteStore(Engine):
                 await self._remove(writes.purge_remains, self._access)
 
     @classmethod
-    async def _opened(cls, options: SqliteOptions, clock: Clock, way: "_OpeningWay", /) -> Self:
+    async def _opened(cls, options: SqliteOptions, clock: Clock, opening_way: "_OpeningWay", /) -> Self:
         library, path = options.library, options.path
-        opened: list[StoreConnection] = []
+        open_connections: list[StoreConnection] = []
         try:
-            connection = await _connect_file(opened, way.connector)
-            access = await connection.call(way.prepare, options)
-            read = partial(setup.connect_reader, library, path, options.busy_wait_s)
-            beside = [await _connect_file(opened, read) for _ in range(way.readers)]
+            connection = await _connect_file(open_connections, opening_way.connector)
+            access = await connection.call(opening_way.prepare, options)
+            connect_reader = partial(setup.connect_reader, library, path, options.busy_wait_s)
+            reader_connections = [
+                await _connect_file(open_connections, connect_reader) for _ in range(opening_way.readers)
+            ]
             # Without a WAL every check would lock the file.
-            watch = setup.connect_reader(library, path, 0.0) if way.readers and access.mode == "wal" else None
+            watch_connection = (
+                setup.connect_reader(library, path, 0.0) if opening_way.readers and access.mode == "wal" else None
+            )
         except BaseException as error:
-            for connection in opened:
+            for connection in open_connections:
                 await connection.close()
             if isinstance(error, ERRORS):
                 raise translate_error(error, doing=f"opening {str(path)!r}") from error
             raise
-        room = WalReserve(path, reserve_bytes=options.bounds.reserve_bytes)
-        writer = WriteConnection(connection, clock=clock, access=access, room=room, refused=way.refused)
-        return cls(writer, beside, watch, clock=clock, access=access)
+        wal_reserve = WalReserve(path, reserve_bytes=options.bounds.reserve_bytes)
+        writer = WriteConnection(connection, clock=clock, access=access, room=wal_reserve, refused=opening_way.refused)
+        return cls(writer, reader_connections, watch_connection, clock=clock, access=access)
 
     async def _commit(self, batch: Batch) -> CommitReceipt:
-        memo = self._memo
-        if memo is None:
+        read_cache = self._memo
+        if read_cache is None:
             return await self._writer.commit(batch)
         try:
-            committed = await self._writer.commit(batch)
+            receipt = await self._writer.commit(batch)
         # The batch may still be written after a cancellation.
         except BaseException:
-            memo.lose(batch.space)
+            read_cache.lose(batch.space)
             raise
         if batch.is_import:
-            memo.lose(batch.space)  # more than a cache entry may have
+            read_cache.lose(batch.space)  # more than a cache entry may have
         else:
-            memo.note_commit(batch, committed)
-        return committed
+            read_cache.note_commit(batch, receipt)
+        return receipt
 
     async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         self._require_open()
-        memo = self._memo
+        read_cache = self._memo
         # Only valid requests are cached, so a hit needs no check.
-        documents = None if memo is None else memo.documents(memo.version(), space, refs)
+        documents = None if read_cache is None else read_cache.documents(read_cache.version(), space, refs)
         return await super().get(space, refs) if documents is None else documents
 
     async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
-        memo = self._memo
-        if memo is None:
+        read_cache = self._memo
+        if read_cache is None:
             return await self._read(reads.get_documents, space, refs)
-        version = memo.version()
+        version = read_cache.version()
         documents = await self._read(reads.get_documents, space, refs)
-        memo.keep_documents(version, space, refs, documents)
+        read_cache.keep_documents(version, space, refs, documents)
         return documents
 
     async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
-        memo = self._memo
-        if memo is None:
+        read_cache = self._memo
+        if read_cache is None:
             return await self._read(reads.scan_documents, space, page)
-        version = memo.version()
-        documents = memo.scan(version, (space, page))
+        version = read_cache.version()
+        documents = read_cache.scan(version, (space, page))
         if documents is None:
             documents = await self._read(reads.scan_documents, space, page)
-            memo.keep_scan(version, (space, page), documents)
+            read_cache.keep_scan(version, (space, page), documents)
         return documents
 
     async def _count(self, space: SpaceId, collection: str) -> int:
         return await self._read(reads.count_documents, space, collection)
 
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
-        memo, look = self._memo, (space, after, limit)
-        if memo is None:
+        read_cache, journal_query = self._memo, (space, after, limit)
+        if read_cache is None:
             return await self._read(reads.journal_page, space, after, limit)
-        version = memo.version()
-        entries = memo.journal(version, look)
+        version = read_cache.version()
+        entries = read_cache.journal(version, journal_query)
         if entries is None:
             entries = await self._read(reads.journal_page, space, after, limit)
-            memo.keep_journal(version, look, entries)
+            read_cache.keep_journal(version, journal_query, entries)
         return entries
 
     async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
@@ -238,16 +242,16 @@ class SqliteStore(Engine):
         the file: erase again.
         """
         try:
-            erased = await self._remove(writes.erase_rows, self._access, erasure)
+            erasure_receipt = await self._remove(writes.erase_rows, self._access, erasure)
         except StoreFull:
             if not erasure.whole_space:
                 raise
-            erased = await self._remove(writes.drop_space, self._access, erasure)
+            erasure_receipt = await self._remove(writes.drop_space, self._access, erasure)
         # Between the two: if the second fails, no erased document is answered from the cache.
         if self._memo is not None:
             self._memo.forget()
         await self._remove(partial(writes.purge_file, whole_space=erasure.whole_space), self._access)
-        return erased
+        return erasure_receipt
 
     async def _check(self) -> CheckReport:
         # A check follows suspected damage, so later reads must read the file.
@@ -323,12 +327,12 @@ class _OpeningWay:
     refused: StoreReadOnly | None = None
 
 
-async def _connect_file(opened: list[StoreConnection], connector: Callable[[], Raw]) -> StoreConnection:
+async def _connect_file(open_connections: list[StoreConnection], connector: Callable[[], Raw]) -> StoreConnection:
     connection = StoreConnection(connector)
     try:
         await connection
     except BaseException:
         await connection.ended()
         raise
-    opened.append(connection)
+    open_connections.append(connection)
     return connection

@@ -55,16 +55,16 @@ def cut_wal(raw: Raw, wal: Path, /, *, wait_s: float) -> None:
         return version
 
     version = retry_while_held(look, wait_s=wait_s)
-    frames: int = raw.execute("PRAGMA wal_checkpoint(NOOP)").fetchone()[1]
-    if frames < 0:  # no WAL
+    frame_count: int = raw.execute("PRAGMA wal_checkpoint(NOOP)").fetchone()[1]
+    if frame_count < 0:  # no WAL
         return
-    size = _WAL_HEADER_BYTES + frames * (_FRAME_HEADER_BYTES + page_bytes(raw)) if frames else 0
+    wal_bytes = _WAL_HEADER_BYTES + frame_count * (_FRAME_HEADER_BYTES + page_bytes(raw)) if frame_count else 0
     retry_while_held(lambda: raw.execute("BEGIN IMMEDIATE"), wait_s=wait_s)
     # Under the lock nobody writes to the WAL, and nobody reads after its last commit.
     try:
-        if look() == version and file_bytes(wal) > size:
+        if look() == version and file_bytes(wal) > wal_bytes:
             with suppress(OSError):
-                os.truncate(wal, size)
+                os.truncate(wal, wal_bytes)
     finally:
         roll_back(raw)
 
@@ -72,11 +72,11 @@ def cut_wal(raw: Raw, wal: Path, /, *, wait_s: float) -> None:
 def translate_write_error(error: Exception, place: FilePlace | None, /, *, doing: str) -> ElytronError:
     """Return the meaning of a failed write. SQLite reports only ENOSPC as full; a quota or file size limit is
     tested."""
-    refused = translate_error(error, doing=doing)
+    refusal = translate_error(error, doing=doing)
     if place is None or getattr(error, "sqlite_errorcode", 0) not in _FAILED_WRITES:
-        return refused
-    largest = max(file_bytes(place.path), file_bytes(path_beside(place.path, "wal")))
-    return refused if may_grow(place.path, to=largest + WAL_LEAST_BYTES) else StoreFull(engine=ENGINE)
+        return refusal
+    largest_bytes = max(file_bytes(place.path), file_bytes(path_beside(place.path, "wal")))
+    return refusal if may_grow(place.path, to=largest_bytes + WAL_LEAST_BYTES) else StoreFull(engine=ENGINE)
 
 
 class WalReserve:
@@ -151,7 +151,9 @@ class WalReserve:
     def _live_bytes(self, raw: Raw) -> int:
         """Return the bytes that an erasure writes: the pages in use, into the WAL and its index."""
         try:
-            pages, free = (raw.execute(f"PRAGMA {name}_count").fetchone()[0] for name in ("page", "freelist"))
+            page_count, free_pages = (
+                raw.execute(f"PRAGMA {name}_count").fetchone()[0] for name in ("page", "freelist")
+            )
         except ERRORS:  # without a WAL a commit of others may be running
             return file_bytes(self._path) + file_bytes(self._wal)
-        return (pages - free) * (page_bytes(raw) + _FRAME_HEADER_BYTES + _INDEX_BYTES)
+        return (page_count - free_pages) * (page_bytes(raw) + _FRAME_HEADER_BYTES + _INDEX_BYTES)

@@ -103,7 +103,7 @@ def purge_file(raw: Raw, access: FileAccess, /, *, whole_space: bool = True) -> 
     memory if the file has up to `VACUUM_BYTES`, else in the file. In the latter case the tables with blobs are skipped
     unless a whole space was erased: their bytes are on separate pages, which are overwritten as they are freed.
     """
-    remains = retry_while_held(lambda: raw.execute(_REMAINS).fetchone(), wait_s=access.busy_wait_s)
+    remains_row = retry_while_held(lambda: raw.execute(_REMAINS).fetchone(), wait_s=access.busy_wait_s)
     # Even reading the page count needs a lock, which a commit of others holds if there is no WAL.
     pages: int = retry_while_held(lambda: raw.execute("PRAGMA page_count").fetchone()[0], wait_s=access.busy_wait_s)
     if pages * page_bytes(raw) <= VACUUM_BYTES:
@@ -113,9 +113,9 @@ def purge_file(raw: Raw, access: FileAccess, /, *, whole_space: bool = True) -> 
         for name in (name for name in OF_SPACE if name not in skipped_tables):
             with write_transaction(raw, access):
                 _rebuild_table(raw, name)
-    if remains is not None:
+    if remains_row is not None:
         with write_transaction(raw, access):  # the mark of a later erasure is another one, and stays
-            raw.execute("DELETE FROM manifest WHERE name = 'remains' AND body = ?", remains)
+            raw.execute("DELETE FROM manifest WHERE name = 'remains' AND body = ?", remains_row)
     truncate_wal(raw, wait_s=access.busy_wait_s)
 
 
@@ -156,21 +156,21 @@ def _erase_space(raw: Raw, space: str) -> ErasureReceipt:
 def _erase_named(raw: Raw, erasure: ErasureTarget) -> ErasureReceipt:
     space = erasure.space
     refs = list(dict.fromkeys(erasure.refs))
-    documents = scrubbed = 0
+    documents = scrubbed_count = 0
     for ref in refs:
-        place = (space, *ref)
-        cursor = raw.execute("DELETE FROM documents WHERE space = ? AND collection = ? AND key = ?", place)
+        document_place = (space, *ref)
+        cursor = raw.execute("DELETE FROM documents WHERE space = ? AND collection = ? AND key = ?", document_place)
         documents += cursor.rowcount
-        raw.execute("DELETE FROM quarantine WHERE space = ? AND collection = ? AND key = ?", place)
+        raw.execute("DELETE FROM quarantine WHERE space = ? AND collection = ? AND key = ?", document_place)
     for start in range(0, len(refs), _REFS_AT_ONCE):
-        scrubbed += _scrub_digests(raw, space, refs[start : start + _REFS_AT_ONCE])
-    removed = sum(_erase_blob(raw, space, key) for key in dict.fromkeys(erasure.blobs))
-    appending = JournalAppending(raw)
+        scrubbed_count += _scrub_digests(raw, space, refs[start : start + _REFS_AT_ONCE])
+    removed_blobs = sum(_erase_blob(raw, space, key) for key in dict.fromkeys(erasure.blobs))
+    journal_appending = JournalAppending(raw)
     entries = erasure_entries(erasure, after=0)
     drafts = tuple(EntryDraft(entry.action, entry.ref) for entry in entries)
-    _, sequence = appending.append(Batch(space=space, at=erasure.at, entries=drafts))
-    appending.finish()
-    return ErasureReceipt(documents=documents, blobs=removed, entries_scrubbed=scrubbed, sequence=sequence)
+    _, sequence = journal_appending.append(Batch(space=space, at=erasure.at, entries=drafts))
+    journal_appending.finish()
+    return ErasureReceipt(documents=documents, blobs=removed_blobs, entries_scrubbed=scrubbed_count, sequence=sequence)
 
 
 def _scrub_digests(raw: Raw, space: str, refs: Sequence[DocumentRef]) -> int:
@@ -190,14 +190,14 @@ def _scrub_digests(raw: Raw, space: str, refs: Sequence[DocumentRef]) -> int:
 def _erase_blob(raw: Raw, space: str, key: str) -> int:
     """Delete a blob with its uploads and quarantined rows; return the number of deleted blobs."""
     place = (space, key)
-    removed = 0
+    removed_count = 0
     for table, where in (("blobs", "key = ?"), ("uploads", "key = ?"), ("quarantine", "collection = '' AND key = ?")):
         rows = raw.execute(f"SELECT upload FROM {table} WHERE space = ? AND {where}", place).fetchall()  # noqa: S608 - ours
         for (upload,) in rows:
             blobs.drop_chunks(raw, space, upload)
         raw.execute(f"DELETE FROM {table} WHERE space = ? AND {where}", place)  # noqa: S608 - ours
-        removed += len(rows) if table == "blobs" else 0
-    return removed
+        removed_count += len(rows) if table == "blobs" else 0
+    return removed_count
 
 
 _REVISION = "SELECT revision FROM documents WHERE space = ? AND collection = ? AND key = ?"
@@ -227,11 +227,11 @@ def apply_group(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Se
         except (_FailedPrecondition, Conflict, StoreCorrupt):
             return _apply_in_turn(raw, access, batches)
     except (OverflowError, UnicodeError, *ERRORS) as error:
-        of_driver = isinstance(error, ERRORS)
-        if len(batches) == 1 and not of_driver:
+        is_driver_error = isinstance(error, ERRORS)
+        if len(batches) == 1 and not is_driver_error:
             return [InvalidInput(field="batch", problem="contains a number or text that cannot be stored")]
         if len(batches) == 1 or (
-            of_driver and not isinstance(translate_error(error, doing="committing"), StoreCorrupt)
+            is_driver_error and not isinstance(translate_error(error, doing="committing"), StoreCorrupt)
         ):
             raise
     # One of them carries what cannot be stored, or touches damage: applied separately, each finds out for itself.
@@ -248,10 +248,10 @@ def _apply_alone(raw: Raw, access: FileAccess, batch: Batch, /) -> Sequence[Outc
     try:
         return apply_group(raw, access, [batch])
     except ERRORS as error:
-        refused = translate_error(error, doing="committing")
-        if not isinstance(refused, StoreCorrupt):
+        refusal = translate_error(error, doing="committing")
+        if not isinstance(refusal, StoreCorrupt):
             raise
-        return [refused]
+        return [refusal]
 
 
 class _BatchRun:
@@ -287,20 +287,22 @@ class _BatchRun:
         if self._most == 1:
             return True
         space = batch.space
-        touched: set[tuple[str, DocumentRef | str]] = {(space, change.ref) for change in batch.puts}
+        touched_refs: set[tuple[str, DocumentRef | str]] = {(space, change.ref) for change in batch.puts}
         if batch.deletes:
-            touched.update([(space, delete.ref) for delete in batch.deletes])
+            touched_refs.update([(space, delete.ref) for delete in batch.deletes])
         if batch.idempotency is not None:
-            touched.add((space, batch.idempotency.key))
-        if not self._touched.isdisjoint(touched):
+            touched_refs.add((space, batch.idempotency.key))
+        if not self._touched.isdisjoint(touched_refs):
             return False
         # A requirement is not recorded: all are checked before any change, so a later put does them no harm.
-        if batch.requires and not self._touched.isdisjoint([(space, ask.ref) for ask in batch.requires]):
+        if batch.requires and not self._touched.isdisjoint(
+            [(space, requirement.ref) for requirement in batch.requires]
+        ):
             return False
-        self._touched |= touched
+        self._touched |= touched_refs
         return True
 
-    def write(self, raw: Raw, appending: JournalAppending, /) -> Sequence[CommitReceipt]:
+    def write(self, raw: Raw, journal_appending: JournalAppending, /) -> Sequence[CommitReceipt]:
         """Write everything, a table at a time. Raises _FailedPrecondition, Conflict, StoreCorrupt on a rejection."""
         for batch in self.batches:
             if _find_answered(raw, batch) is not None:
@@ -310,26 +312,26 @@ class _BatchRun:
         for statement, changes in ((_INSERT, self.inserts), (_UPDATE, self.updates), (_DELETE, self.deletes)):
             if changes and raw.executemany(statement, changes).rowcount != len(changes):
                 raise _FailedPrecondition
-        return [_append_batch(raw, appending, batch) for batch in self.batches]
+        return [_append_batch(raw, journal_appending, batch) for batch in self.batches]
 
 
 def _batch_runs(batches: Sequence[Batch]) -> Sequence[_BatchRun]:
-    stretches = [_BatchRun(most=len(batches))]
+    batch_runs = [_BatchRun(most=len(batches))]
     for batch in batches:
-        if not stretches[-1].take(batch):
-            stretches.append(_BatchRun(most=len(batches)))
-            stretches[-1].take(batch)
-    return stretches
+        if not batch_runs[-1].take(batch):
+            batch_runs.append(_BatchRun(most=len(batches)))
+            batch_runs[-1].take(batch)
+    return batch_runs
 
 
 def _apply_at_once(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Sequence[CommitReceipt]:
     """Apply `batches`, all or none. Raises _FailedPrecondition, Conflict, StoreCorrupt if one of them is rejected."""
     # Work without the lock is done before others have to wait for it.
-    stretches = _batch_runs(batches)
+    batch_runs = _batch_runs(batches)
     with write_transaction(raw, access):
-        appending = JournalAppending(raw)
-        outcomes = [outcome for stretch in stretches for outcome in stretch.write(raw, appending)]
-        appending.finish()
+        journal_appending = JournalAppending(raw)
+        outcomes = [outcome for stretch in batch_runs for outcome in stretch.write(raw, journal_appending)]
+        journal_appending.finish()
     return outcomes
 
 
@@ -337,13 +339,13 @@ def _apply_in_turn(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) ->
     """Apply `batches` one after the other; rejected ones leave nothing behind."""
     outcomes: list[Outcome] = []
     with write_transaction(raw, access):
-        appending = JournalAppending(raw)
+        journal_appending = JournalAppending(raw)
         for batch in batches:
             try:
-                outcomes.append(_find_answered(raw, batch) or _apply_batch(raw, appending, batch))
-            except (Conflict, StoreCorrupt) as refused:
-                outcomes.append(refused)
-        appending.finish()
+                outcomes.append(_find_answered(raw, batch) or _apply_batch(raw, journal_appending, batch))
+            except (Conflict, StoreCorrupt) as refusal:
+                outcomes.append(refusal)
+        journal_appending.finish()
     return outcomes
 
 
@@ -370,13 +372,13 @@ def _apply_batch(raw: Raw, appending: JournalAppending, batch: Batch) -> CommitR
 
 def _append_batch(raw: Raw, appending: JournalAppending, batch: Batch) -> CommitReceipt:
     """Write the entries of `batch`, and store its answer."""
-    first, last = appending.append(batch)
+    first_sequence, last_sequence = appending.append(batch)
     if batch.idempotency is None:
-        return CommitReceipt(first, last)
+        return CommitReceipt(first_sequence, last_sequence)
     key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
-    check = row_checksum(batch.space, key, digest, first, last, batch.at, body=answer)
-    raw.execute(_REMEMBER, (batch.space, key, digest, answer, first, last, batch.at, check))
-    return CommitReceipt(first, last, answer=answer)
+    check = row_checksum(batch.space, key, digest, first_sequence, last_sequence, batch.at, body=answer)
+    raw.execute(_REMEMBER, (batch.space, key, digest, answer, first_sequence, last_sequence, batch.at, check))
+    return CommitReceipt(first_sequence, last_sequence, answer=answer)
 
 
 def _find_answered(raw: Raw, batch: Batch) -> CommitReceipt | None:
@@ -386,12 +388,12 @@ def _find_answered(raw: Raw, batch: Batch) -> CommitReceipt | None:
     row = raw.execute(_ANSWERED, (batch.space, key)).fetchone()
     if row is None:
         return None
-    digest, answer, first, last, at, check = row
-    if row_checksum(batch.space, key, digest, first, last, at, body=answer) != check:
+    digest, answer, first_sequence, last_sequence, at, check = row
+    if row_checksum(batch.space, key, digest, first_sequence, last_sequence, at, body=answer) != check:
         raise StoreCorrupt(what="an idempotency record")
     if digest != batch.idempotency.digest:
         raise IdempotencyConflict
-    return CommitReceipt(first, last, replayed=True, answer=answer)
+    return CommitReceipt(first_sequence, last_sequence, replayed=True, answer=answer)
 
 
 def _insert_of(space: str, change: PutChange) -> tuple[str, str, str, bytes, bytes]:
@@ -462,15 +464,15 @@ class WriteConnection:
 
     async def run(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
         """Run `function`, which manages its own transactions, on the write connection."""
-        work = object()
+        work_token = object()
 
         def call(raw: Raw) -> T:
             try:
                 return self._guard(lambda: function(raw, *args), doing="writing")
             finally:
-                self._beside.discard(work)
+                self._beside.discard(work_token)
 
-        self._beside.add(work)
+        self._beside.add(work_token)
         return await self.connection.call(call)
 
     async def remove(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
@@ -481,9 +483,9 @@ class WriteConnection:
                 try:
                     return function(raw, *args)
                 except ERRORS as error:
-                    refused = translate_write_error(error, self._access.place, doing="erasing")
-                    if isinstance(refused, StoreFull):
-                        raise refused from error
+                    refusal = translate_write_error(error, self._access.place, doing="erasing")
+                    if isinstance(refusal, StoreFull):
+                        raise refusal from error
                     raise
 
             return self._room.lend(raw, attempt, wait_s=self._access.busy_wait_s)
@@ -545,15 +547,15 @@ class WriteConnection:
 
     def _apply_in_room(self, raw: Raw, batches: Sequence[Batch]) -> Sequence[Outcome]:
         """Write `batches`, retrying if the WAL took the room that they need."""
-        write = partial(self._guard, lambda: apply_group(raw, self._access, batches), doing="committing")
+        write_batches = partial(self._guard, lambda: apply_group(raw, self._access, batches), doing="committing")
         try:
-            return write()
+            return write_batches()
         except StoreFull:
             if all(batch.takes_back for batch in batches):
                 self._room.empty_for_erasing(raw, wait_s=0.0)
             elif not self._room.empty_wal(raw):
                 raise
-        return write()
+        return write_batches()
 
     def _refusal(self, raw: Raw) -> StoreFull | None:
         return None if self._failed is not None else self._room.refusal(raw)
@@ -575,7 +577,7 @@ class WriteConnection:
         try:
             return write()
         except ERRORS as error:
-            refused = translate_write_error(error, self._access.place, doing=doing)
-            if isinstance(refused, StoreFailed):
-                self._failed = refused
-            raise refused from error
+            refusal = translate_write_error(error, self._access.place, doing=doing)
+            if isinstance(refusal, StoreFailed):
+                self._failed = refusal
+            raise refusal from error

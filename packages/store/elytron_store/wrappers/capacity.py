@@ -72,7 +72,7 @@ class CapacityStore(PassingStore):
 
     def __init__(
         self,
-        inner: Store,
+        inner_store: Store,
         capacity: StoreCapacity,
         /,
         *,
@@ -80,7 +80,7 @@ class CapacityStore(PassingStore):
         blobs: Sequence[str],
         compactor: Compactor | None = None,
     ) -> None:
-        super().__init__(inner)
+        super().__init__(inner_store)
         self._compactor = compactor
         self._most_idle = max(capacity.events // IDLE_SHARE, IDLE_LEAST)
         self._capacity = capacity
@@ -91,7 +91,7 @@ class CapacityStore(PassingStore):
     @classmethod
     async def open(
         cls,
-        inner: Store,
+        inner_store: Store,
         capacity: StoreCapacity,
         /,
         *,
@@ -99,12 +99,13 @@ class CapacityStore(PassingStore):
         blobs: Sequence[str] = (),
         compactor: Compactor | None = None,
     ) -> "CapacityStore":
-        """Return `inner` bounded by `capacity`. `collections` and `blobs` are the names under which content may exist.
+        """Return `inner_store` bounded by `capacity`.
 
-        A store that already exceeds it can be read and erased from, but takes no more. `compactor` is called for the
-        space with most entries without information, if there are many.
+        `collections` and `blobs` are the names under which content may exist. A store that already exceeds it can be
+        read and erased from, but takes no more. `compactor` is called for the space with most entries without
+        information, if there are many.
         """
-        store = cls(inner, capacity, collections=collections, blobs=blobs, compactor=compactor)
+        store = cls(inner_store, capacity, collections=collections, blobs=blobs, compactor=compactor)
         await store._count()
         return store
 
@@ -127,24 +128,24 @@ class CapacityStore(PassingStore):
         """Apply `batch` if it fits, else raise StoreBudgetExceeded; a repeat is answered in any case."""
         validate_batch(batch)
         growth = self._growth(batch)
-        beyond = None if batch.takes_back else self._beyond(growth)
-        if beyond is not None:
-            if batch.idempotency is not None and (answered := await self._answered(batch)) is not None:
-                return answered
-            raise beyond
+        capacity_error = None if batch.takes_back else self._beyond(growth)
+        if capacity_error is not None:
+            if batch.idempotency is not None and (repeated_receipt := await self._answered(batch)) is not None:
+                return repeated_receipt
+            raise capacity_error
         # Counted before the wait: two concurrent batches cannot both take the last room.
         self._grow(growth, 1)
         try:
-            committed = await self._inner.commit(batch)
+            receipt = await self._inner.commit(batch)
         except BaseException:
             self._grow(growth, -1)
             raise
-        if committed.replayed:
+        if receipt.replayed:
             self._grow(growth, -1)
-            return committed
+            return receipt
         self._keep(batch, growth.events)
         await self._tidy()
-        return committed
+        return receipt
 
     async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
         """Compact the journal as the port says; this removes no event."""
@@ -154,9 +155,9 @@ class CapacityStore(PassingStore):
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Replace a blob if the new one fits. Raises StoreBudgetExceeded, and the old one stays."""
-        old = self._usage.blobs.get((space, key), 0)
-        room = self._capacity.blob_bytes - self._usage.blob_bytes + old
-        size = await self._inner.write_blob(space, key, self._bounded(chunks, room))
+        old_bytes = self._usage.blobs.get((space, key), 0)
+        room_bytes = self._capacity.blob_bytes - self._usage.blob_bytes + old_bytes
+        size = await self._inner.write_blob(space, key, self._bounded(chunks, room_bytes))
         # The size is looked up again: another call may have replaced the blob during the wait.
         self._usage.blob_bytes += size - self._usage.blobs.get((space, key), 0)
         self._usage.blobs[space, key] = size
@@ -164,7 +165,7 @@ class CapacityStore(PassingStore):
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Remove what `erasure` names, even from a full store."""
-        erased = await self._inner.erase(erasure)
+        erasure_receipt = await self._inner.erase(erasure)
         usage = self._usage
         sizes = usage.sizes.get(erasure.space, {})
         refs = list(sizes) if erasure.whole_space else [ref for ref in dict.fromkeys(erasure.refs) if ref in sizes]
@@ -174,16 +175,18 @@ class CapacityStore(PassingStore):
         blob_keys = [key for space, key in usage.blobs if space == erasure.space]
         for key in blob_keys if erasure.whole_space else set(blob_keys).intersection(erasure.blobs):
             usage.blob_bytes -= usage.blobs.pop((erasure.space, key))
-        scrubbed = usage.journals.get(erasure.space, 0) if erasure.whole_space else erased.entries_scrubbed
-        usage.events -= scrubbed
-        usage.journals[erasure.space] = usage.journals.get(erasure.space, 0) - scrubbed
+        scrubbed_count = (
+            usage.journals.get(erasure.space, 0) if erasure.whole_space else erasure_receipt.entries_scrubbed
+        )
+        usage.events -= scrubbed_count
+        usage.journals[erasure.space] = usage.journals.get(erasure.space, 0) - scrubbed_count
         if erasure.whole_space:
             usage.idle.pop(erasure.space, None)
         else:
             # The erasure's own entry is the additional one.
-            usage.idle[erasure.space] = usage.idle.get(erasure.space, 0) + scrubbed + 1
+            usage.idle[erasure.space] = usage.idle.get(erasure.space, 0) + scrubbed_count + 1
             await self._tidy()
-        return erased
+        return erasure_receipt
 
     async def repair(self) -> CheckReport:
         """Repair the inner store and count the rest again."""
@@ -202,21 +205,21 @@ class CapacityStore(PassingStore):
         for collection in self._collections:
             async for document in store.scan_documents(self._inner, space, collection):
                 sizes[document.ref] = len(document.body)
-        events = idle = 0
+        events = idle_entries = 0
         async for entry in store.scan_entries(self._inner, space):
             events += _counts_event(entry)
-            idle += not entry.digest
+            idle_entries += not entry.digest
         usage.journals[space] = events
-        usage.idle[space] = idle
+        usage.idle[space] = idle_entries
         for key in self._blobs:
-            size = 0
+            space_bytes = 0
             try:
                 async for chunk in self._inner.read_blob(space, key):
-                    size += len(chunk)
+                    space_bytes += len(chunk)
             except NotFound:
                 continue
-            usage.blobs[space, key] = size
-            usage.blob_bytes += size
+            usage.blobs[space, key] = space_bytes
+            usage.blob_bytes += space_bytes
         usage.records += len(sizes)
         usage.events += events
         usage.document_bytes += sum(sizes.values())
@@ -234,13 +237,13 @@ class CapacityStore(PassingStore):
     def _beyond(self, growth: _BatchGrowth) -> StoreBudgetExceeded | None:
         """Return the error for a batch without room. A batch without growth always fits."""
         usage, capacity = self._usage, self._capacity
-        for what, more, amount, most in (
+        for quantity_name, added_amount, current_amount, max_amount in (
             ("records", growth.records, usage.records, capacity.records),
             ("events", growth.events, usage.events, capacity.events),
             ("snapshot bytes", growth.document_bytes, usage.document_bytes, capacity.snapshot_bytes),
         ):
-            if more > 0 and amount + more > most:
-                return StoreBudgetExceeded(what=what, limit=most)
+            if added_amount > 0 and current_amount + added_amount > max_amount:
+                return StoreBudgetExceeded(what=quantity_name, limit=max_amount)
         return None
 
     def _grow(self, growth: _BatchGrowth, sign: int) -> None:
@@ -257,24 +260,24 @@ class CapacityStore(PassingStore):
             sizes.pop(delete.ref, None)
         usage = self._usage
         usage.journals[batch.space] = usage.journals.get(batch.space, 0) + events
-        idle = sum(not entry.digest for entry in batch.entries)
-        if idle:
-            usage.idle[batch.space] = usage.idle.get(batch.space, 0) + idle
+        idle_entries = sum(not entry.digest for entry in batch.entries)
+        if idle_entries:
+            usage.idle[batch.space] = usage.idle.get(batch.space, 0) + idle_entries
 
     async def _tidy(self) -> None:
         """Compact the journal with most entries without information, if there are many in total."""
-        idle = self._usage.idle
-        if self._compactor is None or sum(idle.values()) < self._most_idle:
+        idle_entries = self._usage.idle
+        if self._compactor is None or sum(idle_entries.values()) < self._most_idle:
             return
-        space = max(idle, key=idle.__getitem__)
-        del idle[space]
+        space = max(idle_entries, key=idle_entries.__getitem__)
+        del idle_entries[space]
         with suppress(ElytronError):  # the requested work is done; the next compaction tries again
             await self._compactor(self._inner, space)
 
     async def _answered(self, batch: Batch) -> CommitReceipt | None:
         """Return the first answer of a batch that was applied before; None if it was not."""
         # The requirement can never be met: the batch is answered from its record or rejected, but not applied.
-        probe = Batch(
+        probe_batch = Batch(
             space=batch.space,
             at=batch.at,
             entries=batch.entries,
@@ -282,7 +285,7 @@ class CapacityStore(PassingStore):
             idempotency=batch.idempotency,
         )
         try:
-            return await self._inner.commit(probe)
+            return await self._inner.commit(probe_batch)
         except IdempotencyConflict:
             raise
         except Conflict:

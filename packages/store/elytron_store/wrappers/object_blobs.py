@@ -67,29 +67,29 @@ class ObjectBlobStore(PassingStore):
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         pieces = blob_pieces(chunks)
-        first = await anext(pieces, b"")
-        if len(first) < limits.BLOB_CHUNK_BYTES:
-            before = await self._object_of(space, key)
-            await self._inner.write_blob(space, key, _one_chunk(_INLINE + first))
-            await self._drop_object(before)
-            return len(first)
-        end = token_hex(16)
-        name = f"{_folder_of(space)}/{key}/{end}"
-        sums, size = [_sum_of(first)], len(first)
+        first_piece = await anext(pieces, b"")
+        if len(first_piece) < limits.BLOB_CHUNK_BYTES:
+            previous_object = await self._object_of(space, key)
+            await self._inner.write_blob(space, key, _one_chunk(_INLINE + first_piece))
+            await self._drop_object(previous_object)
+            return len(first_piece)
+        object_suffix = token_hex(16)
+        name = f"{_folder_of(space)}/{key}/{object_suffix}"
+        sums, size = [_sum_of(first_piece)], len(first_piece)
         try:
             async with _translate_failures("written"), obstore.open_writer_async(self._objects, name) as writer:
-                await writer.write(first)
+                await writer.write(first_piece)
                 async for piece in pieces:
                     sums.append(_sum_of(piece))
                     size += len(piece)
                     await writer.write(piece)
-            before = await self._object_of(space, key)
-            await self._inner.write_blob(space, key, _one_chunk(_pointer_of(size, end, sums)))
+            previous_object = await self._object_of(space, key)
+            await self._inner.write_blob(space, key, _one_chunk(_pointer_of(size, object_suffix, sums)))
         except BaseException:
             with suppress(ElytronError):
                 await self._drop_object(name)
             raise
-        await self._drop_object(before)
+        await self._drop_object(previous_object)
         await self._require_object(name)
         return size
 
@@ -99,19 +99,19 @@ class ObjectBlobStore(PassingStore):
             async for piece in blob_pieces(_one_chunk(body.removeprefix(_INLINE))):
                 yield piece
             return
-        size, end, sums = _read_pointer(body, key)
+        size, object_suffix, sums = _read_pointer(body, key)
         try:
             async with _translate_failures("read"):
-                response = await obstore.get_async(self._objects, f"{_folder_of(space)}/{key}/{end}")
-                number = 0
+                response = await obstore.get_async(self._objects, f"{_folder_of(space)}/{key}/{object_suffix}")
+                chunk_number = 0
                 async for piece in blob_pieces(_bytes_of(response.stream(min_chunk_size=limits.BLOB_CHUNK_BYTES))):
-                    if number >= len(sums) or _sum_of(piece) != sums[number]:
+                    if chunk_number >= len(sums) or _sum_of(piece) != sums[chunk_number]:
                         raise StoreCorrupt(what=f"blob {key}")
-                    number += 1
+                    chunk_number += 1
                     size -= len(piece)
                     yield piece
         except FileNotFoundError:
-            if await self._object_of(space, key) != f"{_folder_of(space)}/{key}/{end}":
+            if await self._object_of(space, key) != f"{_folder_of(space)}/{key}/{object_suffix}":
                 raise StoreUnavailable("this blob was replaced or erased while it was read: read it again") from None
             raise StoreCorrupt(what=f"blob {key}") from None
         if size:
@@ -132,27 +132,27 @@ class ObjectBlobStore(PassingStore):
     async def repair(self) -> CheckReport:
         """Do what `Store.repair` says, and remove orphans at least a day old."""
         report = await self._inner.repair()
-        before = datetime.now(UTC) - timedelta(milliseconds=store_limits.UPLOAD_KEEP_MS)
-        await self.sweep_orphans(before)
+        written_before = datetime.now(UTC) - timedelta(milliseconds=store_limits.UPLOAD_KEEP_MS)
+        await self.sweep_orphans(written_before)
         return report
 
     async def sweep_orphans(self, before: datetime, /) -> int:
         """Remove the objects that no blob names and that were written before `before`; return their number."""
         spaces: dict[str, SpaceId] = {}
-        after = ""
-        while page := await self._inner.spaces(after=after, limit=limits.SCAN_MAX):
+        last_name = ""
+        while page := await self._inner.spaces(after=last_name, limit=limits.SCAN_MAX):
             spaces |= {_folder_of(space): space for space in page}
-            after = page[-1]
-        swept = 0
+            last_name = page[-1]
+        swept_count = 0
         for name, written_at in await self._list_objects(""):
-            folder, _, rest = name.partition("/")
+            folder, _, object_name = name.partition("/")
             space = spaces.get(folder)
-            current_name = None if space is None else await self._object_of(space, rest.partition("/")[0])
+            current_name = None if space is None else await self._object_of(space, object_name.partition("/")[0])
             # A younger object may belong to a blob that is being written.
             if written_at < before and current_name != name:
                 await self._drop_object(name)
-                swept += 1
-        return swept
+                swept_count += 1
+        return swept_count
 
     async def _object_of(self, space: SpaceId, key: str) -> str | None:
         """Return the object that the blob `key` names, None if it names none."""
@@ -181,7 +181,7 @@ class ObjectBlobStore(PassingStore):
         async with _translate_failures("listed"):
             pages: AsyncIterable[Sequence[ObjectMeta]] = obstore.list(self._objects, prefix or None)  # pyright: ignore[reportUnknownMemberType]
             async for page in pages:
-                objects += [(each["path"], each["last_modified"]) for each in page]
+                objects += [(listed_object["path"], listed_object["last_modified"]) for listed_object in page]
         return objects
 
 
@@ -230,11 +230,15 @@ def _pointer_of(size: int, end: str, sums: Sequence[bytes]) -> bytes:
 
 def _read_pointer(body: bytes, key: str) -> tuple[int, str, Sequence[bytes]]:
     try:
-        size, end = _HEAD.unpack_from(body, len(_POINTER))
+        size, object_suffix = _HEAD.unpack_from(body, len(_POINTER))
     except struct.error:
         raise StoreCorrupt(what=f"blob {key}") from None
     sums = body[len(_POINTER) + _HEAD.size :]
-    return size, end.decode("ascii", "replace"), [sums[at : at + _SUM_BYTES] for at in range(0, len(sums), _SUM_BYTES)]
+    return (
+        size,
+        object_suffix.decode("ascii", "replace"),
+        [sums[sum_offset : sum_offset + _SUM_BYTES] for sum_offset in range(0, len(sums), _SUM_BYTES)],
+    )
 
 
 async def _one_chunk(body: bytes) -> AsyncIterator[bytes]:

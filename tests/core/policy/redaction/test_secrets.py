@@ -211,3 +211,19 @@ def test_a_text_crafted_to_be_slow_is_scanned_quickly(piece: str) -> None:
 
     # Twenty times the text may take a hundred times as long; a quadratic pattern would take four hundred.
     assert seconds(200_000) < 100 * max(seconds(10_000), 0.002)
+
+
+@pytest.mark.parametrize(
+    "escape", [r"\n", r"\\t", r"\u2028", r"\x0a", "\x1b[32m", r"\u001b[1;31m", r"\x1b[0m", r"\e[4m"]
+)
+@pytest.mark.parametrize("secret", [f"ghp_{DIGITS36}", "AKIAIOSFODNN7EXAMPLE", "glpat-abcdefghij0123456789", JWT])
+def test_an_escape_separates_words_and_stays(escape: str, secret: str) -> None:
+    scrubbed = scrub_secrets(f"before{escape}{secret}{escape}after")
+    (kind,) = scrubbed.counts
+    assert scrubbed.text == f"before{escape}[redacted:{kind}]{escape}after"
+    assert scrub_secrets(scrubbed.text).counts == {}
+
+
+def test_escapes_without_a_secret_stay() -> None:
+    text = "C:\\new\\table \x1b[1m bold \\u00e9 \U000f006e"
+    assert scrub_secrets(text).text == text

@@ -84,24 +84,24 @@ def chat_command(
         uses_tools=not no_tools,
     )
     name = settings.agent.value if settings.agent is not None else MAIN
-    is_sealed = settings.key_file is not None or settings.keys is not None
-    place = f"Agent {name!r} with {address}, in the space {settings.space.value!r} of {settings.store.masked_value}"
+    has_keys = settings.key_file is not None or settings.keys is not None
+    title = f"Agent {name!r} with {address}, in the space {settings.space.value!r} of {settings.store.masked_value}"
 
     async def work(session: CommandSession, out: CommandOutput) -> int | None:
         memory = session.runtime
-        own = BlockRepository(memory, agent=name)
-        blocks = own if await own.list() else BlockRepository(memory)
-        history = None if no_history or is_sealed else LineHistory(history_path())
+        block_repository = BlockRepository(memory, agent=name)
+        blocks = block_repository if await block_repository.list() else BlockRepository(memory)
+        history = None if no_history or has_keys else LineHistory(history_path())
         lines = LineInput(history=history, prompt="" if out.is_json else PROMPT)
         screen = ChatScreen(out.is_json)
-        asking = call_approver(approve, lines, screen)
+        asker = call_approver(approve, lines, screen)
         async with (
             mcp_tools(servers) as tools,
             Agent(
-                memory, None, tools, name=name, settings=chat_settings, blocks=blocks, approve=asking, web_search=search
+                memory, None, tools, name=name, settings=chat_settings, blocks=blocks, approve=asker, web_search=search
             ) as agent,
         ):
-            return await ChatConversation(agent, blocks, screen, lines).hold(place)
+            return await ChatConversation(agent, blocks, screen, lines).hold(title)
 
     return run_work(work, when_missing=WhenMissing.MAKE)
 
@@ -135,10 +135,10 @@ def import_agent(*, file: Path, name: str | None) -> int | None:
     from elytron_agent import import_agent_file, read_agent_file
     from elytron_agent.limits import FILE_BYTES
 
-    read = read_agent_file(read_file(file, limit=FILE_BYTES))
+    agent_file = read_agent_file(read_file(file, limit=FILE_BYTES))
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        report = await import_agent_file(session.runtime, read, name=name)
+        report = await import_agent_file(session.runtime, agent_file, name=name)
 
         rows = [("agents", ", ".join(report.agents))]
         counts = (("blocks", report.blocks), ("messages", report.messages), ("other parts", report.parts))
@@ -187,8 +187,8 @@ def delete_command(*, name: str, reason: str, dry_run: bool, yes: bool) -> int |
         if not dry_run:
             confirm_question(f"Erase the agent {safe_line(name)!r}? This cannot be undone.", yes=yes)
         report = await delete_agent(session.runtime, name, reason=reason, dry_run=dry_run)
-        erased = "would be erased" if dry_run else "erased"
-        rows = [(erased, ", ".join(report.agents))]
+        erased_phrase = "would be erased" if dry_run else "erased"
+        rows = [(erased_phrase, ", ".join(report.agents))]
         rows += [("records", str(report.records)), ("memories", str(report.memories))]
         out.report(report, lambda console, _: tables_layout.show_pairs(console, rows))
 

@@ -46,26 +46,28 @@ def demo_group() -> None:
     if "store" not in global_options(context):
         settings = replace(settings, store=FoundSetting(STORE, "demo"))
     # A first look is for people: JSON comes only with --json, also through a pipe.
-    out = CommandOutput(as_json(context) or False)
-    report = asyncio.run(_run_demo(settings, out))
+    output = CommandOutput(as_json(context) or False)
+    report = asyncio.run(_run_demo(settings, output))
     # Said again, for a variable may have been set for this command alone; what is secret is not printed.
-    overrides = [
+    overriding_settings = [
         (name, one)
         for name, one in settings.explicit_settings().items()
         if one.origin.startswith(("--", "ELYTRON_", "BM_"))
     ]
-    options = {
-        f"--{name.replace('_', '-')}": one.value for name, one in overrides if name != "store" and not one.secret
+    option_values = {
+        f"--{name.replace('_', '-')}": one.value
+        for name, one in overriding_settings
+        if name != "store" and not one.secret
     }
-    arguments = ["--store", settings.store.masked_value, *chain.from_iterable(options.items())]
-    again = f"{_command_called()} {shlex.join(arguments)}"
-    out.report(report, lambda console, _: _show_demo(console, report, again))
+    arguments = ["--store", settings.store.masked_value, *chain.from_iterable(option_values.items())]
+    repeated_command = f"{_command_called()} {shlex.join(arguments)}"
+    output.report(report, lambda console, _: _show_demo(console, report, repeated_command))
 
 
-async def _run_demo(settings: RunSettings, out: CommandOutput) -> DemoReport:
+async def _run_demo(settings: RunSettings, output: CommandOutput) -> DemoReport:
     async with open_session(settings, when_missing=WhenMissing.MAKE) as session:
         with ProgressBar(
-            "writing a year of conversation", unit="bytes", is_visible=not out.is_json, unasked=True
+            "writing a year of conversation", unit="bytes", is_visible=not output.is_json, unasked=True
         ) as bar:
             return await demonstrate_recall(session, store=settings.store.masked_value, progress=bar.at)
 
@@ -74,7 +76,7 @@ def _command_called() -> str:
     return called_as(sys.argv[0], environment=os.environ, folder=Path.cwd())
 
 
-def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
+def _show_demo(out: "Console", report: DemoReport, repeated_command: str) -> None:
     for number, answered in enumerate(report.answered, start=1):
         out.print(f"{number}. {answered.question}", style="bold", soft_wrap=True)
         count = max(SHOWN_HITS, *answered.evidence_at[:1], 0)
@@ -82,7 +84,7 @@ def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
             hit.model_copy(update={"text": telling_sentences(hit.text, answered.question)})
             for hit in answered.hits[:count]
         ]
-        marks = [CHECK_MARK if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
+        marks = [CHECK_MARK if hit_number in answered.evidence_at else "" for hit_number in range(1, len(hits) + 1)]
         tables_hits.marked_hits(out, hits, marks)
     out.print("What a model would see for the first question:", style="bold")
     tables_hits.show_projection(out, report.projection)
@@ -94,16 +96,16 @@ def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
         'project "plans for the swim" --max-chars 800',
         "inspect --check",
     ):
-        out.print(f"  {safe_text(again)} {example}", soft_wrap=True)
+        out.print(f"  {safe_text(repeated_command)} {example}", soft_wrap=True)
 
 
 def _demo_figures(report: DemoReport) -> str:
     evidence_count = sum(bool(answered.evidence_at) for answered in report.answered)
-    first = sum(1 in answered.evidence_at for answered in report.answered)
+    first_place_count = sum(1 in answered.evidence_at for answered in report.answered)
     speed = f"{report.turns_per_s:,.0f} turns/s written" if report.turns_per_s is not None else "nothing new to write"
     return (
         f"{report.imported.messages} turns, {speed}, recall p50 {report.recall_p50_ms:.1f} ms; evidence found "
-        f"for {evidence_count} of {len(report.answered)} questions, ranked first for {first}"
+        f"for {evidence_count} of {len(report.answered)} questions, ranked first for {first_place_count}"
     )
 
 
@@ -120,12 +122,12 @@ def demo_proxy() -> None:
 
     The model sees only what is in each request. Nothing is written to disk.
     """
-    out = CommandOutput(as_json(click.get_current_context()) or False)
+    output = CommandOutput(as_json(click.get_current_context()) or False)
     try:
         report = asyncio.run(_proxy_demo())
     except ImportError as error:
         raise MissingExtra(extra="proxy", purpose="the memory proxy") from error
-    out.report(report, _show_calls)
+    output.report(report, _show_calls)
 
 
 async def _proxy_demo() -> ProxyDemoReport:
@@ -141,8 +143,8 @@ def _show_calls(console: "Console", report: ProxyDemoReport) -> None:
         fields = call.model_dump()
         console.print(f"conversation {fields['conversation']}", style="bold")
         console.print(f"  you:    {fields['said']}", markup=False, soft_wrap=True)
-        for line in str(fields["placed"]).splitlines():
-            console.print(f"  memory: {line}", markup=False, style="dim", soft_wrap=True)
+        for placed_line in str(fields["placed"]).splitlines():
+            console.print(f"  memory: {placed_line}", markup=False, style="dim", soft_wrap=True)
         console.print(f"  model:  {fields['answered']}", markup=False, soft_wrap=True)
     command = f"{_command_called()} proxy --upstream http://127.0.0.1:11434"
     console.print(f"\nTo use it with your own clients and models: {command}", soft_wrap=True)

@@ -233,7 +233,7 @@ def replay_command(
 def _tell_fixtures(files: tuple[Path, ...], stores: tuple[str, ...], *, record: bool) -> int | None:
     import elytron_replay
 
-    out, keys, model = run_output(), keys_of(run_settings()), model_of(run_settings())
+    output, keys, model = run_output(), keys_of(run_settings()), model_of(run_settings())
 
     async def tell() -> elytron_replay.MatrixReport:
         told_to = _told_to(stores, keys)
@@ -246,7 +246,7 @@ def _tell_fixtures(files: tuple[Path, ...], stores: tuple[str, ...], *, record: 
                 await model.close()
 
     report = asyncio.run(tell())
-    out.report(
+    output.report(
         report, lambda console, _: console.print(safe_text(elytron_replay.render_matrix(report)), soft_wrap=True)
     )
     return None if report.ok else FAILURE
@@ -295,8 +295,8 @@ def _shared_engine(name: str, *, keys: KeyProvider | None) -> "ReplayEngine":
     """
     from elytron_replay.runner import SEALED, ReplayEngine, passing_key
 
-    sealing = (keys or passing_key()) if name.endswith(SEALED) else None
-    return ReplayEngine(name, partial(_open_shared, keys=sealing), kind=_SHARED)
+    sealing_keys = (keys or passing_key()) if name.endswith(SEALED) else None
+    return ReplayEngine(name, partial(_open_shared, keys=sealing_keys), kind=_SHARED)
 
 
 @asynccontextmanager
@@ -312,8 +312,8 @@ async def _open_shared(
     profile: ProfileName | None = None,
 ) -> AsyncGenerator[MemoryRuntime]:
     async with (
-        elytron.open(f"sqlite:///{folder}/store.db", space=None, clock=clock) as behind,
-        _serve_shared(behind) as port,
+        elytron.open(f"sqlite:///{folder}/store.db", space=None, clock=clock) as shared_runtime,
+        _serve_shared(shared_runtime) as port,
         elytron.open(
             f"gateway+http://{_LOOPBACK}:{port}",
             space=None,
@@ -342,16 +342,16 @@ async def _serve_shared(memory: MemoryRuntime) -> AsyncGenerator[int]:
 
     app = create_app(memory, authenticator=DevelopmentCallers(), further=(store_surfaces,))
     # Declared as TCP: asyncio disables Nagle's algorithm only on such sockets.
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
-        listening.bind((_LOOPBACK, 0))
-        listening.listen()
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening_socket:
+        listening_socket.bind((_LOOPBACK, 0))
+        listening_socket.listen()
         server = uvicorn.Server(
             uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=limits.HTTP_IDLE_S)
         )
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        serve_task = asyncio.create_task(server.serve(sockets=[listening_socket]))
         try:
             # Connections are queued from here on, and answered when the server has started.
-            yield listening.getsockname()[1]
+            yield listening_socket.getsockname()[1]
         finally:
             server.should_exit = True
-            await serving
+            await serve_task

@@ -80,20 +80,20 @@ for _kind, _text in {
 def _answer_event(kind: HookKind, host: HostName, *, max_chars: int, resident: bool, url: str | None) -> int:
     """Handle the event, print the answer, and return the exit code."""
     _require_local(url, resident=resident)
-    place = _hook_place(url)
+    hook_place = _hook_place(url)
     data = sys.stdin.buffer.read(limits.JSON_BYTES + 1)
     if kind is HookKind.END:
         # Hosts end this process soon.
-        words = [HookKind.KEEP.value if word == HookKind.END.value else word for word in sys.argv[1:]]
-        start_detached([word for word in words if word != RESIDENT], data=data)
+        event_arguments = [HookKind.KEEP.value if word == HookKind.END.value else word for word in sys.argv[1:]]
+        start_detached([word for word in event_arguments if word != RESIDENT], data=data)
         return 0
     call = HookCall(kind, host, data, os.environ, cpu_s=time.process_time, max_chars=max_chars, wait_s=ALONE_S)
-    output = asyncio.run(run_alone(call, place, _activity_folder()))
+    output = asyncio.run(run_alone(call, hook_place, _activity_folder()))
     if output.text:
         print(output.text, flush=True)
     if output.error:
         print(output.error, file=sys.stderr)
-    if resident and place.has_store:
+    if resident and hook_place.has_store:
         # Not earlier, because both would load the search at once.
         start_resident(sys.argv[1:])
     return output.code
@@ -109,16 +109,16 @@ def resident_command() -> int:
     address = resident_address(sys.argv[1:])
     if address is None:
         raise InvalidInput(field="hooks resident", problem="needs local sockets, which are not available here")
-    place = _hook_place(None)
+    hook_place = _hook_place(None)
 
     def announce() -> None:
         with suppress(BrokenPipeError):  # the hook that started it waits no longer
             print(f"listening on {address}", flush=True)
 
     async def stay() -> None:
-        async with open_session(place.settings, when_missing=WhenMissing.REFUSE) as session:
-            server = HookServer(session.runtime, place, _activity_folder())
-            await server.serve(address, ready=announce)
+        async with open_session(hook_place.settings, when_missing=WhenMissing.REFUSE) as session:
+            hook_server = HookServer(session.runtime, hook_place, _activity_folder())
+            await hook_server.serve(address, ready=announce)
 
     asyncio.run(stay())
     return 0
@@ -170,9 +170,9 @@ def _require_local(url: str | None, *, resident: bool) -> None:
 def _hook_place(url: str | None) -> HookPlace:
     """Return where a hook's memory is. A file in the repository decides nothing."""
     settings = stated_settings(with_file=False)
-    is_split = settings.is_per_repository
-    space = person_space(settings) if is_split else settings.space.value
-    return HookPlace(settings, space, per_repository=is_split, url=url, key=os.environ.get(KEY))
+    is_per_repository = settings.is_per_repository
+    space = person_space(settings) if is_per_repository else settings.space.value
+    return HookPlace(settings, space, per_repository=is_per_repository, url=url, key=os.environ.get(KEY))
 
 
 @click.group("rules", cls=PageGroup)
@@ -211,9 +211,11 @@ def _write_rules(path: Path, text: str) -> None:
 
 
 def _tell_rules(rules: RulesReport) -> None:
-    out = run_output()
-    if out.as_json or rules.written is not None:
-        out.report(rules, lambda console, _: console.print(f"written to {rules.written}\n{rules.note}", soft_wrap=True))
+    output = run_output()
+    if output.as_json or rules.written is not None:
+        output.report(
+            rules, lambda console, _: console.print(f"written to {rules.written}\n{rules.note}", soft_wrap=True)
+        )
         return
     # Only the text goes to stdout, so that it can be redirected to a file.
     print(f"{rules.file}: {rules.note}", file=sys.stderr)

@@ -185,17 +185,17 @@ def claude_code_command(*, project: bool, resident: bool, url: str | None) -> No
     if plan.error is not None:
         raise plan.error
     write_plan(plan, record, record_file)
-    recall, keep = (choice.hook_line(HostName.CLAUDE_CODE, kind) for kind in (HookKind.RECALL, HookKind.KEEP))
+    recall_line, keep_line = (choice.hook_line(HostName.CLAUDE_CODE, kind) for kind in (HookKind.RECALL, HookKind.KEEP))
     report = HookInstallReport(
         file=str(plan.path),
-        recall=recall,
-        keep=keep,
+        recall=recall_line,
+        keep=keep_line,
         space=space,
         changed=plan.is_change,
         was_shared=uses_shared_space(plan.before or ""),
     )
-    whose = f"the space {space}" if space is not None else "a space for each repository"
-    line = f"{'written to' if report.changed else 'unchanged in'} {report.file}: {whose}"
+    space_phrase = f"the space {space}" if space is not None else "a space for each repository"
+    line = f"{'written to' if report.changed else 'unchanged in'} {report.file}: {space_phrase}"
     lines = [line, _WAS_SHARED] if report.was_shared else [line]
     run_output().report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
 
@@ -237,14 +237,14 @@ def wiring_choice(url: str | None, *, is_project: bool, resident: bool | None) -
         raise InvalidInput(field="--resident", problem="cannot be used with --url: it is for a store on this machine")
     project = Path.cwd() if is_project else None
     options, space = _memory_options(url, project)
-    has_sockets = sys.platform != "win32"
+    supports_sockets = sys.platform != "win32"
     choice = WiringChoice(
         program_path(sys.argv[0]),
         tuple(options),
         _host_folders(),
         sys.platform,
         address=mcp_address(url) if url is not None else None,
-        is_resident=resident if resident is not None else url is None and has_sockets,
+        is_resident=resident if resident is not None else url is None and supports_sockets,
         has_tools=url is not None or find_spec("mcp") is not None,
         project=project,
     )
@@ -258,15 +258,15 @@ def _memory_options(url: str | None, project: Path | None) -> tuple[list[str], s
     """
     # A file in a repository chooses no store and no space.
     settings = stated_settings(with_file=False)
-    is_named = settings.space.origin != "default"
+    is_space_named = settings.space.origin != "default"
     if url is not None:
-        if not is_named:
+        if not is_space_named:
             raise InvalidInput(field="--space", problem="is missing: with --url, name the space that the key opens")
         return ["--url", url, "--space", settings.space.value], settings.space.value
     options = setting_options(settings)
     if settings.is_per_repository:
         return options, None
-    if is_named:
+    if is_space_named:
         return options, settings.space.value
     if project is not None and repository_of(project) is None:
         raise InvalidInput(field="--space", problem=_NO_REPOSITORY)
@@ -293,8 +293,8 @@ def _wired_file(plan: FilePlan) -> WiredFile:
 
 def _todo_of(hosts: Iterable[HostName], files: Iterable[WiredFile]) -> dict[HostName, str]:
     """Return what is left to the person for the hosts all of whose files are up to date."""
-    incomplete = {each.host for each in files if each.problem}
-    return {host: WIRED_HOSTS[host].todo for host in hosts if host not in incomplete}
+    incomplete_hosts = {each.host for each in files if each.problem}
+    return {host: WIRED_HOSTS[host].todo for host in hosts if host not in incomplete_hosts}
 
 
 def _entry_line(entry: SettingsEntry) -> str:
@@ -323,14 +323,14 @@ def _write_plans(
     yes: bool,
 ) -> InstallReport:
     """Show the plans, write them after confirmation, and return the report: a failing file stops no other."""
-    out = run_output()
+    output = run_output()
     changes = [plan for plan in plans if plan.error is None and (plan.is_change or plan.is_removal)]
     if is_dry or not changes:
-        out.report(report, _show_report)
+        output.report(report, _show_report)
         return report
     if not yes:
         if not at_terminal():
-            out.report(report, _show_report)
+            output.report(report, _show_report)
             raise InvalidInput(field="--yes", problem="is missing: nothing is written without a terminal to confirm it")
         _show_report(plain_console(stderr=True), report)
         confirm_question("Write these files?", yes=False)
@@ -345,7 +345,7 @@ def _write_plans(
     files = tuple(failures.get(each.file, each) for each in report.files)
     update = {"files": files, "todo": _todo_of(report.todo, files), "is_written": len(failures) < len(changes)}
     report = report.model_copy(update=update)
-    out.report(report, _show_report)
+    output.report(report, _show_report)
     return report
 
 
@@ -396,5 +396,5 @@ def _offer_import(hosts: Sequence["AssistantHost"], *, yes: bool, is_whole: bool
         run_output().hint(f"earlier sessions are on this machine: import them with {commands}")
         return
     if click.confirm("Import the earlier sessions of these assistants into the memory now?", err=True):
-        of_all = (AssistantHost.MEMORY_FILES,) if is_whole else ()
-        import_sessions(ImportChoice(hosts=(*hosts, *of_all)), places_of(os.environ, Path.home()))
+        memory_file_hosts = (AssistantHost.MEMORY_FILES,) if is_whole else ()
+        import_sessions(ImportChoice(hosts=(*hosts, *memory_file_hosts)), places_of(os.environ, Path.home()))

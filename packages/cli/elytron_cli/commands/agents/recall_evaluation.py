@@ -76,12 +76,22 @@ def recall_command(
         require_free(page, force=force)
     settings = run_settings()
     embedder = settings.embedder.value if settings.embedder is not None else None
-    first = valid_value(RecallConfiguration, limit=limit, max_chars=max_chars, gate=gate, embedder=embedder)
-    second = valid_value(RecallConfiguration, **(first.model_dump() | _read_changes(changes))) if changes else None
+    first_configuration = valid_value(
+        RecallConfiguration, limit=limit, max_chars=max_chars, gate=gate, embedder=embedder
+    )
+    second_configuration = (
+        valid_value(RecallConfiguration, **(first_configuration.model_dump() | _read_changes(changes)))
+        if changes
+        else None
+    )
     questions = parse_questions(read_bytes(file, limit=MAX_FILE_BYTES), name=file.name)
-    ask = partial(_ask_all, settings, questions.questions)
-    evaluation = asyncio.run(ask(first))
-    comparison = compare_evaluations(evaluation, asyncio.run(ask(second))) if second is not None else None
+    ask_questions = partial(_ask_all, settings, questions.questions)
+    evaluation = asyncio.run(ask_questions(first_configuration))
+    comparison = (
+        compare_evaluations(evaluation, asyncio.run(ask_questions(second_configuration)))
+        if second_configuration is not None
+        else None
+    )
     report = EvaluationReport(file=questions, evaluation=evaluation, comparison=comparison)
     if page is not None:
         write_file(page, evaluation_page(report), force=force)
@@ -95,8 +105,8 @@ def _read_changes(changes: tuple[str, ...]) -> dict[str, Any]:
 
     fields: dict[str, Any] = {}
     for change in changes:
-        name, equals, value = change.partition("=")
-        if not equals or name not in RecallConfiguration.model_fields:
+        name, equals_sign, value = change.partition("=")
+        if not equals_sign or name not in RecallConfiguration.model_fields:
             names = ", ".join(RecallConfiguration.model_fields)
             raise InvalidInput(field="--compare", problem=f"is not NAME=VALUE with one of these names: {names}")
         fields[name] = (value or None) if name == "embedder" else _number_or_text(value)
@@ -130,16 +140,16 @@ def _show_evaluation(console: "Console", report: "EvaluationReport") -> None:
         figure_rows,
     )
 
-    first, comparison = report.evaluation, report.comparison
-    evaluations = (first,) if comparison is None else (first, comparison.second)
+    baseline, comparison = report.evaluation, report.comparison
+    evaluations = (baseline,) if comparison is None else (baseline, comparison.second)
     console.print(
-        f"{first.figures.answerable} questions with evidence, {first.figures.unrelated} unrelated questions",
+        f"{baseline.figures.answerable} questions with evidence, {baseline.figures.unrelated} unrelated questions",
         soft_wrap=True,
     )
     for number, evaluation in enumerate(evaluations, 1):
         console.print(f"{number}: {safe_line(configuration_label(evaluation))}", soft_wrap=True)
-        for use, count in evaluation.vectors.items():
-            console.print(f"   vectors {use.value.replace('_', ' ')}: {count} questions", soft_wrap=True)
+        for vector_use, count in evaluation.vectors.items():
+            console.print(f"   vectors {vector_use.value.replace('_', ' ')}: {count} questions", soft_wrap=True)
     columns = [figure_rows(evaluation.figures) for evaluation in evaluations]
     names = [str(number) for number in range(1, len(columns) + 1)]
     rows = ((cells[0][0], *(cell[1] for cell in cells)) for cells in zip(*columns, strict=True))
@@ -150,19 +160,19 @@ def _show_evaluation(console: "Console", report: "EvaluationReport") -> None:
             f" as much for {comparison.unchanged}",
             soft_wrap=True,
         )
-    misses = [(result.question, missed) for result in first.results for missed in result.missed]
+    missed_evidence = [(result.question, missed) for result in baseline.results for missed in result.missed]
     tables_layout.show_table(
         console,
         ("line", "question", "missed evidence", "reason", "rank"),
         (
             (question.line, question.query, missed.evidence, REASONS[missed.reason], missed.place or "")
-            for question, missed in misses[:_MISSES_SHOWN]
+            for question, missed in missed_evidence[:_MISSES_SHOWN]
         ),
         numbers=("line", "rank"),
     )
-    if len(misses) > _MISSES_SHOWN:
-        console.print(f"{len(misses) - _MISSES_SHOWN} more misses: see --json or --html", soft_wrap=True)
-    answered = answered_rows(first)
+    if len(missed_evidence) > _MISSES_SHOWN:
+        console.print(f"{len(missed_evidence) - _MISSES_SHOWN} more misses: see --json or --html", soft_wrap=True)
+    answered = answered_rows(baseline)
     tables_layout.show_table(console, ANSWERED_COLUMNS, answered[:_MISSES_SHOWN], numbers=("line", "in the block"))
     if len(answered) > _MISSES_SHOWN:
         console.print(f"{len(answered) - _MISSES_SHOWN} more of them: see --json or --html", soft_wrap=True)
@@ -171,13 +181,13 @@ def _show_evaluation(console: "Console", report: "EvaluationReport") -> None:
 
 def _show_problems(console: "Console", report: "EvaluationReport") -> None:
     """Print what was not asked: lines that are no question, fields that mean nothing, and refused questions."""
-    for what, lines in (("skipped", report.file.skipped), ("failed", report.evaluation.failures)):
+    for problem_kind, lines in (("skipped", report.file.skipped), ("failed", report.evaluation.failures)):
         for line in lines[:_LINES_SHOWN]:
-            console.print(f"line {line.line} {what}: {safe_line(line.problem)}", soft_wrap=True)
+            console.print(f"line {line.line} {problem_kind}: {safe_line(line.problem)}", soft_wrap=True)
         if len(lines) > _LINES_SHOWN:
             numbers = ", ".join(str(line.line) for line in lines[_LINES_SHOWN:_NUMBERS_SHOWN])
-            dots = ", ..." if len(lines) > _NUMBERS_SHOWN else ""
-            console.print(f"{len(lines) - _LINES_SHOWN} more lines {what}: {numbers}{dots}", soft_wrap=True)
+            ellipsis = ", ..." if len(lines) > _NUMBERS_SHOWN else ""
+            console.print(f"{len(lines) - _LINES_SHOWN} more lines {problem_kind}: {numbers}{ellipsis}", soft_wrap=True)
     if report.file.ignored_fields:
         fields = ", ".join(f"{safe_line(name)} ({count})" for name, count in report.file.ignored_fields.items())
         console.print(f"ignored fields: {fields}", soft_wrap=True)

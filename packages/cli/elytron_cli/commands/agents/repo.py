@@ -67,8 +67,8 @@ def show_command(*, folder: Path | None = None) -> int | None:
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         path = _folder_or_this(folder)
-        place = await project_memory(session.runtime, path, person=_person_name(), cwd=folder or Path.cwd())
-        out.report(place, _show_place)
+        project_place = await project_memory(session.runtime, path, person=_person_name(), cwd=folder or Path.cwd())
+        out.report(project_place, _show_place)
 
     return run_work(work, when_missing=WhenMissing.PRETEND, hints=False)
 
@@ -87,27 +87,35 @@ def list_command() -> int | None:
 Change = Callable[[RepositoryRegistry, ProjectMemory, dict[str, str]], RepositoryRegistry]
 
 
-def _link_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
-    return registry.linked(place, registry.space_named(names["project"])).changed(pins={names["path"]: None})
+def _link_folder(
+    registry: RepositoryRegistry, project_place: ProjectMemory, names: dict[str, str]
+) -> RepositoryRegistry:
+    return registry.linked(project_place, registry.space_named(names["project"])).changed(pins={names["path"]: None})
 
 
-def _unlink_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
-    return registry.linked(place, next(iter(place.keys))).changed(pins={names["path"]: None})
+def _unlink_folder(
+    registry: RepositoryRegistry, project_place: ProjectMemory, names: dict[str, str]
+) -> RepositoryRegistry:
+    return registry.linked(project_place, next(iter(project_place.keys))).changed(pins={names["path"]: None})
 
 
-def _move_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
+def _move_folder(
+    registry: RepositoryRegistry, project_place: ProjectMemory, names: dict[str, str]
+) -> RepositoryRegistry:
     space = registry.space_named(names["project"])
-    places = {name: None for name, key in registry.keys.items() if key.space == space}
-    return _link_folder(registry.changed(keys=places), place, names)
+    freed_keys = {name: None for name, key in registry.keys.items() if key.space == space}
+    return _link_folder(registry.changed(keys=freed_keys), project_place, names)
 
 
 def _pin_folder(registry: RepositoryRegistry, _: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
     return registry.changed(pins={names["path"]: registry.space_named(names["project"])})
 
 
-def _isolate_folder(registry: RepositoryRegistry, place: ProjectMemory, names: dict[str, str]) -> RepositoryRegistry:
-    own = space_name(f"pin:{names['path']}")
-    return registry.changed(labels={own: place.label}, pins={names["path"]: own})
+def _isolate_folder(
+    registry: RepositoryRegistry, project_place: ProjectMemory, names: dict[str, str]
+) -> RepositoryRegistry:
+    own_space = space_name(f"pin:{names['path']}")
+    return registry.changed(labels={own_space: project_place.label}, pins={names["path"]: own_space})
 
 
 _CHANGES: Final[tuple[tuple[str, bool, str, Change], ...]] = (
@@ -132,11 +140,11 @@ def _change_command(change: Change) -> Callable[..., int | None]:
 
         async def work(session: CommandSession, out: CommandOutput) -> None:
             memory, person = session.runtime, _person_name()
-            own = await project_memory(memory, path, person=person, pins_count=False)
-            if own.repository is None:
+            unpinned_place = await project_memory(memory, path, person=person, pins_count=False)
+            if unpinned_place.repository is None:
                 raise InvalidInput(field="FOLDER", problem=f"is of no project: {_NO_PROJECT}")
-            place = own.model_copy(update={"label": own.repository.label})
-            await change_registry(memory, person, lambda registry: change(registry, place, names))
+            project_place = unpinned_place.model_copy(update={"label": unpinned_place.repository.label})
+            await change_registry(memory, person, lambda registry: change(registry, project_place, names))
             out.report(await project_memory(memory, path, person=person), _show_place)
 
         return run_work(work, when_missing=WhenMissing.MAKE, hints=False)
@@ -183,8 +191,8 @@ def forget_command(*, project: str, yes: bool, dry_run: bool) -> int | None:
         space = registry.space_named(project)
         question = f"Erase all memory of {registry.labels[space]!r} ({space})? This cannot be undone."
         confirm_question(question, yes=yes or dry_run)
-        erase = MemoryEraseRequest(scope=Scope(space=space), whole_space=space, dry_run=dry_run)
-        report = await session.call(erase)
+        erase_request = MemoryEraseRequest(scope=Scope(space=space), whole_space=space, dry_run=dry_run)
+        report = await session.call(erase_request)
         if not dry_run:
             await change_registry(session.runtime, _person_name(), lambda current: current.without(space))
             records = ActivityFolder(state_folder(os.environ) / "assistants")
@@ -208,17 +216,17 @@ def migrate_command(*, source: str, assign: tuple[str, ...], yes: bool, dry_run:
     A session's folder is read from its transcript. Sessions without one stay, and are listed by the name of their
     folder. What is moved is copied first, and then hidden in the old space as `elytron forget` does.
     """
-    assigned = dict(map(_assigned_folder, assign))
+    assigned_folders = dict(map(_assigned_folder, assign))
     config = os.environ.get("CLAUDE_CONFIG_DIR") or str(Path.home() / ".claude")
     folders = session_folders(Path(config, "projects"))
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        split = SpaceSplit(session.runtime, source, _person_name(), folders, assigned)
-        report = await split.run(dry_run=True)
+        space_split = SpaceSplit(session.runtime, source, _person_name(), folders, assigned_folders)
+        report = await space_split.run(dry_run=True)
         turns = sum(part.turns for part in report.moved)
         if turns and not dry_run:
             confirm_question(f"Move {turns} turns from {source!r} to {len(report.moved)} projects?", yes=yes)
-            report = await split.run(dry_run=False)
+            report = await space_split.run(dry_run=False)
         out.report(report, _show_split)
 
     return run_work(work, hints=False)
@@ -239,13 +247,17 @@ def _folder_or_this(folder: Path | None) -> Path:
     return folder or session_folder(str(Path.cwd()), environment=os.environ) or Path.cwd()
 
 
-def _show_place(console: "Console", place: ProjectMemory) -> None:
-    repository = place.repository
-    rows = [("project", place.label), ("space", place.spaces[0]), ("reads", ", ".join(place.spaces))]
+def _show_place(console: "Console", project_place: ProjectMemory) -> None:
+    repository = project_place.repository
+    rows = [
+        ("project", project_place.label),
+        ("space", project_place.spaces[0]),
+        ("reads", ", ".join(project_place.spaces)),
+    ]
     rows.append(("by", _WHY[repository.source] if repository is not None else _NO_PROJECT))
     if repository is not None:
         rows += [("key", repository.space), ("at", repository.path), ("package", repository.package or "")]
-        rows += [("note", place.notice)] if place.notice else []
+        rows += [("note", project_place.notice)] if project_place.notice else []
     tables_layout.show_pairs(console, rows)
 
 
@@ -265,7 +277,7 @@ def _show_split(console: "Console", report: SpaceSplitReport) -> None:
     rows: list[tuple[Any, ...]] = [
         (part.label, part.space or f"stays: {part.reason}", part.sessions, part.turns) for part in parts
     ]
-    none = f"no session of a hook is in {report.space!r}"
-    tables_layout.show_table(console, columns, rows, numbers=columns[2:], none=none)
+    empty_text = f"no session of a hook is in {report.space!r}"
+    tables_layout.show_table(console, columns, rows, numbers=columns[2:], none=empty_text)
     if any(part.reason == NO_FOLDER for part in report.left):
         console.print("name the folder of sessions that stay with --assign NAME=FOLDER", soft_wrap=True)

@@ -82,13 +82,13 @@ def import_sessions(choice: ImportChoice, places: AssistantPlaces, /) -> int | N
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         records = ActivityFolder(state_folder(os.environ) / "assistants")
-        person = person_space(stated_settings())
-        run = SessionImport(session.runtime, person, places, choice, is_paused=records.is_paused)
+        own_space = person_space(stated_settings())
+        session_import = SessionImport(session.runtime, own_space, places, choice, is_paused=records.is_paused)
         with (
             hint_at_resuming(out),
             ProgressBar("importing", unit="bytes", is_visible=not out.is_json, first="reading") as bar,
         ):
-            report = await run.run(bar.at)
+            report = await session_import.run(bar.at)
         out.report(report, _show_imported)
 
     return run_work(work, when_missing=storing_missing(dry_run=choice.dry_run))
@@ -101,11 +101,11 @@ def import_sessions(choice: ImportChoice, places: AssistantPlaces, /) -> int | N
 @common_options
 def list_command(*, host: AssistantHost | None, path: Path | None, limit: int) -> int | None:
     """List the sessions of HOST, or of every assistant, that are on this machine, and whether they were imported."""
-    places = _chosen_places(host, path)
+    assistant_places = _chosen_places(host, path)
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
         hosts = (host,) if host is not None else tuple(AssistantHost)
-        sessions = await list_sessions(session.runtime, person_space(stated_settings()), places, hosts)
+        sessions = await list_sessions(session.runtime, person_space(stated_settings()), assistant_places, hosts)
         out.report(SessionListReport(sessions=sessions[:limit], total=len(sessions)), _show_listed)
 
     return run_work(work, when_missing=WhenMissing.PRETEND, hints=False)
@@ -124,8 +124,8 @@ def _chosen_places(host: AssistantHost | None, path: Path | None) -> AssistantPl
 
 
 def _show_imported(console: "Console", report: SessionImportReport) -> None:
-    skipped = [(reason.value.replace("_", " "), count) for reason, count in report.skipped.items()]
-    stored = "nothing (dry run)" if report.dry_run else str(report.stored)
+    skipped_counts = [(reason.value.replace("_", " "), count) for reason, count in report.skipped.items()]
+    stored_text = "nothing (dry run)" if report.dry_run else str(report.stored)
     counts = [
         ("updated", report.updated), ("already stored", report.duplicates), ("previously erased", report.erased),
         ("hidden", report.hidden), ("redacted", sum(report.scrubbed.values())),
@@ -133,11 +133,11 @@ def _show_imported(console: "Console", report: SessionImportReport) -> None:
     rows = [
         ("found", f"{report.sources} sessions and files, {report.unchanged} unchanged"),
         ("read", f"{report.sessions} sessions, {report.notes} notes, {report.read_bytes:,} bytes"),
-        ("would store" if report.dry_run else "stored", str(report.stored) if report.dry_run else stored),
+        ("would store" if report.dry_run else "stored", str(report.stored) if report.dry_run else stored_text),
         *((name, str(count)) for name, count in counts if count),
         *((safe_line(filed.label), f"{filed.stored} messages of {filed.sessions} sessions in the space {filed.space}")
           for filed in report.spaces),
-        *(("skipped", f"{count} {reason}") for reason, count in skipped),
+        *(("skipped", f"{count} {reason}") for reason, count in skipped_counts),
         *(("unknown", safe_line(f"{count} {kind}")) for kind, count in report.unknown.items()),
     ]  # fmt: skip
     tables_layout.show_pairs(console, rows)

@@ -38,8 +38,8 @@ def stats_command(*, repository: Path | None) -> int | None:
     async def work(session: CommandSession, out: CommandOutput) -> None:
         space = None
         if repository is not None:
-            place = await project_memory(session.runtime, repository, person=person_space(stated_settings()))
-            space = place.spaces[0]
+            project_place = await project_memory(session.runtime, repository, person=person_space(stated_settings()))
+            space = project_place.spaces[0]
         records = state_folder(os.environ) / "assistants"
         store = run_settings().store.value
         out.report(await repository_stats(session.call, records, store=store, space=space), _show_stats)

@@ -92,8 +92,8 @@ def feedback_command(*, file: Path, dry_run: bool) -> int | None:
     def code(report: MemoryWriteReport) -> int | None:
         return REFUSED if report.count(WriteOutcome.REJECTED) else None
 
-    write = AgentToolUsageFeedbackWrite(feedback=read_value(AgentToolUsageFeedback, file))
-    request = MemoryWriteRequest(write=write, dry_run=dry_run)
+    feedback_write = AgentToolUsageFeedbackWrite(feedback=read_value(AgentToolUsageFeedback, file))
+    request = MemoryWriteRequest(write=feedback_write, dry_run=dry_run)
     return answer_request(request, tools.show_judgement, code=code, when_missing=storing_missing(dry_run=dry_run))
 
 

@@ -157,8 +157,10 @@ def doctor_command() -> int | None:
 
 
 def _installed_versions() -> dict[str, str]:
-    python = f"{platform.python_version()} {platform.python_implementation()} on {platform.system()}"
-    return {"elytron": version_of("elytron"), "python": python} | {name: version_of(name) for name in _LIBRARIES}
+    python_version = f"{platform.python_version()} {platform.python_implementation()} on {platform.system()}"
+    return {"elytron": version_of("elytron"), "python": python_version} | {
+        name: version_of(name) for name in _LIBRARIES
+    }
 
 
 def _sqlite_report() -> SqliteReport:
@@ -195,26 +197,26 @@ async def _store_report(settings: RunSettings) -> StoreReport:
             report = await session.call(MemoryInspectionRequest(check=True))
             losses = await session.runtime.context.losses.read()
             computable_keys = await _computable_keys(session.runtime)
-            unsealed = await _unsealed_spaces(session)
-            queued = await _count_queued(session.runtime.context.store)
+            unsealed_spaces = await _unsealed_spaces(session)
+            queued_count = await _count_queued(session.runtime.context.store)
     except StoreMissing:
         engine = parse_url(settings.store.value).engine
         return StoreReport(state="absent", engine=engine, reason="it will be created at the first write")
     except ElytronError as error:
         return _refused_report(reject_error(error, request_id=""))
-    except OperationRefused as refused:
-        return _refused_report(refused.rejected)
-    check = report.store_check
-    is_damaged = check is None or bool(check.problems)
+    except OperationRefused as refusal:
+        return _refused_report(refusal.rejected)
+    store_check = report.store_check
+    is_damaged = store_check is None or bool(store_check.problems)
     return StoreReport(
         state="damaged" if is_damaged else "lossy" if losses else "sound",
         engine=report.engine,
         capabilities=report.store,
-        check=check,
+        check=store_check,
         losses=losses,
         computable_keys=computable_keys,
-        unsealed=unsealed,
-        queued_spaces=queued,
+        unsealed=unsealed_spaces,
+        queued_spaces=queued_count,
     )
 
 
@@ -249,8 +251,8 @@ async def _unsealed_spaces(session: CommandSession) -> tuple[SpaceId, ...]:
         return ()  # a store shared by another server does not show its users
 
 
-def _refused_report(rejected: RejectedAnswer) -> StoreReport:
-    return StoreReport(state="refused", error_key=rejected.error_key, reason=rejected.reason)
+def _refused_report(rejection: RejectedAnswer) -> StoreReport:
+    return StoreReport(state="refused", error_key=rejection.error_key, reason=rejection.reason)
 
 
 def _sqlite_line(sqlite: SqliteReport) -> str:
@@ -258,5 +260,5 @@ def _sqlite_line(sqlite: SqliteReport) -> str:
 
 
 def _store_line(store: StoreReport) -> str:
-    able = tables_inspection.promises_text(store.capabilities) if store.capabilities is not None else ""
-    return "  ".join(part for part in (store.state, store.engine or "", able, store.reason) if part)
+    promises = tables_inspection.promises_text(store.capabilities) if store.capabilities is not None else ""
+    return "  ".join(part for part in (store.state, store.engine or "", promises, store.reason) if part)

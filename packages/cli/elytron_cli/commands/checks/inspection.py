@@ -75,12 +75,12 @@ def inspect_command(
     request = MemoryInspectionRequest(
         check=check or repair, repair=repair, acknowledge=acknowledge, fingerprints=fingerprints, head=head
     )
-    standing: list[SpaceLoss] = []
-    report, refused = _read_space(request, standing)
-    rescued: CheckReport | None = None
-    if refused is not None or (repair and not _is_repaired(report)):
+    remaining_losses: list[SpaceLoss] = []
+    report, refusal = _read_space(request, remaining_losses)
+    rescue_report: CheckReport | None = None
+    if refusal is not None or (repair and not _is_repaired(report)):
         try:
-            rescued = asyncio.run(_examine_store(refused, repair=repair))
+            rescue_report = asyncio.run(_examine_store(refusal, repair=repair))
         except StoreBusy as error:
             raise StoreBusy(
                 engine=parse_url(run_settings().store.value).engine,
@@ -88,32 +88,33 @@ def inspect_command(
                 way_out="stop the server that has this store open, then retry",
             ) from error
         except (Unsupported, StoreForeign) as error:
-            if refused is not None:
+            if refusal is not None:
                 raise (
-                    error if isinstance(refused, StoreCorrupt) and isinstance(error, StoreForeign) else refused
+                    error if isinstance(refusal, StoreCorrupt) and isinstance(error, StoreForeign) else refusal
                 ) from None
-    if rescued is not None and not repair:
-        run_output().report(shown_check(rescued, _own_space(), repaired=False), tables_inspection.show_check)
+    if rescue_report is not None and not repair:
+        run_output().report(shown_check(rescue_report, _own_space(), repaired=False), tables_inspection.show_check)
         return EXIT_DAMAGE
-    if rescued is not None:
-        report = _read_rescued(request, rescued)
+    if rescue_report is not None:
+        report = _read_rescued(request, rescue_report)
     assert report is not None
     # The catalog of capabilities has a separate command, and would be four fifths of the report.
     run_output().report(report.model_copy(update={"capabilities": None}), tables_inspection.show_inspection)
     if acknowledge:
-        run_output().hint(_remaining_text(report, standing))
+        run_output().hint(_remaining_text(report, remaining_losses))
     return _check_code(report)
 
 
 def _remaining_text(report: MemoryInspectionReport, losses: Sequence[SpaceLoss]) -> str:
     """Return the effect of an acknowledgement, and which spaces still have a loss."""
     names = sorted("a space that is not known" if loss.space is None else repr(loss.space) for loss in losses)
-    others = f"; still recorded: {', '.join(names)}" if names else "; no space has one"
+    remainder_phrase = f"; still recorded: {', '.join(names)}" if names else "; no space has one"
     if report.acknowledged:
-        return f"acknowledged {count_text(report.acknowledged, 'loss', 'losses')}{others}"
-    why = "a loss of an unknown space goes with the last of the others" if report.losses else ""
+        return f"acknowledged {count_text(report.acknowledged, 'loss', 'losses')}{remainder_phrase}"
+    unknown_space_note = "a loss of an unknown space goes with the last of the others" if report.losses else ""
     return (
-        f"nothing acknowledged: no loss is recorded for the space {report.space!r}{others}{f' ({why})' if why else ''}"
+        f"nothing acknowledged: no loss is recorded for the space {report.space!r}{remainder_phrase}"
+        f"{f' ({unknown_space_note})' if unknown_space_note else ''}"
     )
 
 
@@ -123,19 +124,19 @@ def _is_repaired(report: MemoryInspectionReport | None) -> bool:
 
 def _read_rescued(request: MemoryInspectionRequest, rescued: CheckReport) -> MemoryInspectionReport:
     """Return the report on a store that was rescued below its engine; sealing's own data is repaired now."""
-    report, refused = _read_space(request)
+    report, refusal = _read_space(request)
     problems = list(rescued.problems)
-    if _is_seal_broken(refused):
-        problems += asyncio.run(_examine_store(refused, repair=True)).problems
-        report, refused = _read_space(request)
-    if refused is not None:
-        raise refused
+    if _is_seal_broken(refusal):
+        problems += asyncio.run(_examine_store(refusal, repair=True)).problems
+        report, refusal = _read_space(request)
+    if refusal is not None:
+        raise refusal
     assert report is not None
     if report.store_check is None:
         return report
-    whole = replace(rescued, problems=tuple(problems))
+    whole_check = replace(rescued, problems=tuple(problems))
     is_repaired, losses = _is_repaired(report), report.store_check.losses
-    rescue_check = shown_check(whole, _own_space(), repaired=is_repaired, losses=losses)
+    rescue_check = shown_check(whole_check, _own_space(), repaired=is_repaired, losses=losses)
     store_check = rescue_check.model_copy(update={"problems": (*rescue_check.problems, *report.store_check.problems)})
     return report.model_copy(update={"store_check": store_check})
 
@@ -156,27 +157,27 @@ def _read_space(
 
     try:
         run_work(work, progress="checking" if request.check else None)
-    except (StoreCorrupt, StoreForeign, SealBroken) as refused:
-        if isinstance(refused, SealBroken) and not request.check:
+    except (StoreCorrupt, StoreForeign, SealBroken) as refusal:
+        if isinstance(refusal, SealBroken) and not request.check:
             raise
-        return None, refused
-    except OperationRefused as refused:
-        if not request.check or refused.rejected.error_key not in {StoreCorrupt.key, SealBroken.key}:
+        return None, refusal
+    except OperationRefused as refusal:
+        if not request.check or refusal.rejected.error_key not in {StoreCorrupt.key, SealBroken.key}:
             raise
-        return None, refused
+        return None, refusal
     return reports[0], None
 
 
-def _is_seal_broken(refused: Exception | None) -> bool:
-    if isinstance(refused, OperationRefused):
-        return refused.rejected.error_key == SealBroken.key
-    return isinstance(refused, SealBroken)
+def _is_seal_broken(refusal: Exception | None) -> bool:
+    if isinstance(refusal, OperationRefused):
+        return refusal.rejected.error_key == SealBroken.key
+    return isinstance(refusal, SealBroken)
 
 
-async def _examine_store(refused: Exception | None, *, repair: bool) -> CheckReport:
+async def _examine_store(refusal: Exception | None, *, repair: bool) -> CheckReport:
     """Return the damage: below the engine of a file, else by the store itself, whose space may be unreadable."""
     settings = run_settings()
-    if parse_url(settings.store.value).path is not None and not _is_seal_broken(refused):
+    if parse_url(settings.store.value).path is not None and not _is_seal_broken(refusal):
         is_sealed = keys_of(settings) is not None
         return await rescue_store(settings.store.value, clock=SystemClock(), repair=repair, sealed=is_sealed)
     store = await open_as_made(
@@ -196,10 +197,10 @@ def _check_code(report: MemoryInspectionReport) -> int | None:
     store_check, account = report.store_check, report.journal_account
     if store_check is not None and store_check.repaired and not store_check.losses:
         return None  # the journal comparison still misses what the repair quarantined
-    is_told = account is None or not (account.altered or account.unproven)
-    is_held = report.head_standing is None or report.head_standing.is_sound
-    is_sound = is_told and is_held and (store_check is None or store_check.ok)
-    return None if is_sound else EXIT_DAMAGE
+    is_journal_consistent = account is None or not (account.altered or account.unproven)
+    is_head_sound = report.head_standing is None or report.head_standing.is_sound
+    is_space_sound = is_journal_consistent and is_head_sound and (store_check is None or store_check.ok)
+    return None if is_space_sound else EXIT_DAMAGE
 
 
 @click.group("platform", cls=PageGroup)
@@ -230,8 +231,8 @@ def _show_catalog(console: "Console", catalog: MemoryCapabilityCatalog) -> None:
             rows.append((name.rstrip("_"), _yes_or_reason(value)))
         elif isinstance(value, Value):
             rows += [
-                (f"{name}.{inner.rstrip('_')}", _yes_or_reason(state))
-                for inner, state in value
+                (f"{name}.{inner_name.rstrip('_')}", _yes_or_reason(state))
+                for inner_name, state in value
                 if isinstance(state, CapabilityState)
             ]
     show_pairs(console, rows)
@@ -241,8 +242,8 @@ def _yes_or_reason(state: CapabilityState) -> str:
     """Return yes, or the reason why not."""
     if state.visible:
         return "yes"
-    missing = [name for name, says_yes in state if name != "visible" and not says_yes]
-    return f"no: {', '.join(missing)}"
+    missing_conditions = [name for name, says_yes in state if name != "visible" and not says_yes]
+    return f"no: {', '.join(missing_conditions)}"
 
 
 @page_command("spaces")

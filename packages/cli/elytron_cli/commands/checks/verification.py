@@ -68,22 +68,22 @@ def verify_command(*, file: Path, accept: bool) -> int | None:
     """
     settings = run_settings()
     # Checked with `os`, which also returns False for an invalid file name.
-    is_first = accept and not os.path.exists(file)  # noqa: PTH110
-    heads = {} if is_first else read_value(HeadsFile, file).heads
+    is_first_run = accept and not os.path.exists(file)  # noqa: PTH110
+    heads = {} if is_first_run else read_value(HeadsFile, file).heads
     spaces = asyncio.run(_verify_spaces(settings, heads))
-    ok = all(space.is_sound for space in spaces)
-    renewed = ok or accept
-    if renewed:
+    are_all_sound = all(space.is_sound for space in spaces)
+    is_renewing = are_all_sound or accept
+    if is_renewing:
         replace_file(file, _file_of(spaces))
-    report = VerifyReport(spaces=spaces, ok=ok, renewed=renewed)
-    out = run_output()
-    out.report(
+    report = VerifyReport(spaces=spaces, ok=are_all_sound, renewed=is_renewing)
+    output = run_output()
+    output.report(
         report,
         lambda console, _: tables_layout.show_pairs(
             console, [(safe_line(each.space), _check_text(each)) for each in spaces]
         ),
     )
-    return None if ok or accept else EXIT_DAMAGE
+    return None if are_all_sound or accept else EXIT_DAMAGE
 
 
 async def _verify_spaces(settings: RunSettings, heads: Mapping[SpaceId, str]) -> tuple[VerifiedSpace, ...]:
@@ -104,6 +104,6 @@ def _file_of(spaces: tuple[VerifiedSpace, ...]) -> bytes:
 
 
 def _check_text(space: VerifiedSpace) -> str:
-    standing = space.standing.value if space.standing is not None else "new"
-    is_told = space.head or not space.account.ok
-    return f"{standing}; {tables_inspection.account_text(space.account)}" if is_told else standing
+    standing_text = space.standing.value if space.standing is not None else "new"
+    shows_account = space.head or not space.account.ok
+    return f"{standing_text}; {tables_inspection.account_text(space.account)}" if shows_account else standing_text

@@ -212,8 +212,8 @@ def rotate_keys() -> None:
             store = inner_store(session.runtime.context.store)
             if not isinstance(store, SealedStore):
                 raise Unsupported("this store is not sealed: there is no key to rotate")
-            current = FileKeys(path).add_key()
-            return KeyReport(file=str(path), current=current, rewrapped=await store.rotate_key_encryption())
+            new_key = FileKeys(path).add_key()
+            return KeyReport(file=str(path), current=new_key, rewrapped=await store.rotate_key_encryption())
 
     report = asyncio.run(work())
     summary = f"current key {report.current}; {report.rewrapped} data keys encrypted under it"

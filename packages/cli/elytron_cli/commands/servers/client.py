@@ -51,7 +51,7 @@ def _call_server(
     exact: bool = False,
 ) -> None:
     """Connect to the server, make the call, disconnect, and print the report."""
-    out = run_output()
+    output = run_output()
     space = global_options(click.get_current_context()).get("space") or os.environ.get("ELYTRON_SPACE")
 
     async def whole() -> ReportT:
@@ -62,7 +62,7 @@ def _call_server(
         report = asyncio.run(whole())
     except Unauthorized:
         raise Unauthorized("pass an access key of that server in ELYTRON_API_KEY") from None
-    out.report(report, show, exact=exact)
+    output.report(report, show, exact=exact)
 
 
 def _perform_request(
@@ -125,18 +125,18 @@ def _project_remotely(*, request_json: str | None, server: NamedServer, **plain:
 @server_options
 def _add_remotely(*, text: str, server: NamedServer, **about: Any) -> None:
     """Store TEXT as evidence; "-" reads standard input."""
-    words = spoken_text(text)
-    _call_server(server, lambda memory: memory.add(words, **about), tables_hits.show_written)
+    message_text = spoken_text(text)
+    _call_server(server, lambda memory: memory.add(message_text, **about), tables_hits.show_written)
 
 
 def _plain_or_json(
-    kind: OperationRequest[ReportT], plain: dict[str, Any], request_text: str | None
+    kind: OperationRequest[ReportT], plain_fields: dict[str, Any], request_text: str | None
 ) -> OperationRequest[ReportT]:
     """Return a request of type `kind` from plain words or from JSON, but not both."""
-    if (plain["query"] is None) == (request_text is None):
+    if (plain_fields["query"] is None) == (request_text is None):
         raise click.UsageError("pass either QUERY or --request")
     return envelope.decode_request(
-        by_request(kind), _read_json(request_text) if request_text is not None else json.dumps(plain).encode()
+        by_request(kind), _read_json(request_text) if request_text is not None else json.dumps(plain_fields).encode()
     )
 
 

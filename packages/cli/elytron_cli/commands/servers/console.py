@@ -78,12 +78,14 @@ def console_command(
 async def _serve_store(host: str, port: int, *, asks_keys: bool, opens: bool) -> None:
     from elytron_http_shell.server import ServingSettings
 
-    settings, out = run_settings(), run_output()
-    serving = ServingSettings(host=host, port=port, development=not asks_keys)
+    settings, output = run_settings(), run_output()
+    serving_settings = ServingSettings(host=host, port=port, development=not asks_keys)
     async with open_session(settings, when_missing=WhenMissing.REFUSE) as session:
         surfaces = SurfaceOptions(console=console_host(settings, session.runtime))
-        async with open_surfaces(session.runtime, surfaces) as beside:
-            await serve_session(session, serving, beside, settings, out, ready=webbrowser.open if opens else None)
+        async with open_surfaces(session.runtime, surfaces) as optional_surfaces:
+            await serve_session(
+                session, serving_settings, optional_surfaces, settings, output, ready=webbrowser.open if opens else None
+            )
 
 
 async def _relay_server(url: str, host: str, port: int, *, opens: bool) -> None:
@@ -104,19 +106,19 @@ async def _relay_server(url: str, host: str, port: int, *, opens: bool) -> None:
     )
     async with http_client(settings) as client:
         app = console_relay(url, sender_of(client))
-        with bound_socket(host, port) as listening:
-            listening.listen()  # from here on connections wait until they are accepted
-            address = f"{listening_address(listening)}/console"
+        with bound_socket(host, port) as listening_socket:
+            listening_socket.listen()  # from here on connections wait until they are accepted
+            address = f"{listening_address(listening_socket)}/console"
             lines = f"the console of {url}: {address}\n  stop: Ctrl-C"
             report = RelayReport(address=address, server=url)
             run_output().report(report, lambda console, _: console.print(lines, soft_wrap=True))
             sys.stdout.flush()
             if opens:
                 webbrowser.open(address)
-            await _serve_until_signal(app, listening)
+            await _serve_until_signal(app, listening_socket)
 
 
-async def _serve_until_signal(app: "ASGIApp", listening: socket.socket) -> None:
+async def _serve_until_signal(app: "ASGIApp", listening_socket: socket.socket) -> None:
     """Serve until this process is asked to end; the signal then ends the server and not the process."""
     import uvicorn
 
@@ -128,17 +130,19 @@ async def _serve_until_signal(app: "ASGIApp", listening: socket.socket) -> None:
             yield
 
     config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="off")
-    server = RelayServer(config)
+    relay_server = RelayServer(config)
 
     def end(*_: object) -> None:
-        server.should_exit = True
+        relay_server.should_exit = True
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous_handlers = {
+        signal_number: signal.signal(signal_number, end) for signal_number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
-        await server.serve(sockets=[listening])
+        await relay_server.serve(sockets=[listening_socket])
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signal_number, handler in previous_handlers.items():
+            signal.signal(signal_number, handler)
 
 
 def sender_of(client: "httpx.AsyncClient", /) -> "Sender":
@@ -149,8 +153,8 @@ def sender_of(client: "httpx.AsyncClient", /) -> "Sender":
 
     async def send(method: str, path: str, headers: Mapping[str, str], body: bytes) -> "UpstreamAnswer | None":
         try:
-            most = limits.REMOTE_REPORT_BYTES
-            answer = await request_within(client, method, path, limit=most, headers=dict(headers), content=body)
+            max_bytes = limits.REMOTE_REPORT_BYTES
+            answer = await request_within(client, method, path, limit=max_bytes, headers=dict(headers), content=body)
         except (httpx.HTTPError, LimitExceeded):
             return None
         return UpstreamAnswer(answer.status_code, answer.headers.multi_items(), answer.content)

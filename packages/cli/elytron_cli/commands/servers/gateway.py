@@ -209,8 +209,8 @@ _SUBJECTS = ("user_id", "path", "uri", "resource_id", "memory_id", "session_id")
 
 def _call_command(name: str, call: str, help_text: str, options: Sequence[Callable[[Any], Any]]) -> None:
     def perform(client: "SyncMemoryGatewayClient", **arguments: Any) -> None:
-        about = next((arguments.pop(field) for field in _SUBJECTS if field in arguments), None)
-        print(json_text(getattr(client, call)(*(() if about is None else (about,)), **arguments)))
+        subject_id = next((arguments.pop(field) for field in _SUBJECTS if field in arguments), None)
+        print(json_text(getattr(client, call)(*(() if subject_id is None else (subject_id,)), **arguments)))
 
     body: Any = click.pass_obj(perform)
     for option in reversed(options):
@@ -277,14 +277,14 @@ def add_memory(
     project_id: str,
 ) -> None:
     """Add messages to a session."""
-    added = client.add(
+    added_report = client.add(
         session_id,
         _given_messages(messages),
         app_id=app_id,
         project_id=project_id,
         external_content_used=external_content_used,
     )
-    print(json_text(added))
+    print(json_text(added_report))
 
 
 @_gateway_command("delete-memory")
@@ -320,10 +320,10 @@ def check_report(*, path: Path, public_key: str) -> None:
     """Verify offline that the gateway with this key signed the report of an erased user."""
     from elytron_gateway.users import SignedReport, is_genuine
 
-    signed = SignedReport.from_bytes(_read_file(path, "a signed report").encode())
-    if not is_genuine(signed, public_key):
+    signed_report = SignedReport.from_bytes(_read_file(path, "a signed report").encode())
+    if not is_genuine(signed_report, public_key):
         raise InvalidInput(field="the report", problem="was not signed with this key")
-    print(json_text(signed.report))
+    print(json_text(signed_report.report))
 
 
 def _given_messages(argument: str) -> list[dict[str, Any]]:

@@ -64,9 +64,9 @@ def mcp_group(context: click.Context, *, sets: tuple[ToolSet, ...], operator: bo
 def config_command(*, host: HostName, url: str | None, sets: tuple[ToolSet, ...]) -> None:
     """Print the MCP configuration for a host; it refers to ELYTRON_API_KEY and contains no key."""
     host_config = config_of(host, settings=stated_settings(), url=url, sets=frozenset(sets))
-    out = run_output()
-    if out.as_json:
-        out.report(host_config, lambda console, _: console.print(""))
+    output = run_output()
+    if output.as_json:
+        output.report(host_config, lambda console, _: console.print(""))
         return
     # Only the text goes to stdout, so that it can be redirected to a file.
     print(f"{host_config.file}: {safe_text(host_config.note)}", file=sys.stderr)

@@ -110,7 +110,7 @@ def proxy_command(
 
     log_to_stderr(style, log_level, extra="proxy")
     without_core_dumps()
-    serving = ServingSettings(host=host, port=port, development=development, names=frozenset(hosts))
+    serving_settings = ServingSettings(host=host, port=port, development=development, names=frozenset(hosts))
     proxy_settings = ProxySettings(
         upstreams=upstreams_of(upstreams or (DEFAULT_UPSTREAM,), environment=os.environ),
         space=run_settings().space.value,
@@ -121,7 +121,7 @@ def proxy_command(
         **options,
     )
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve_proxy(proxy_settings, serving))
+        runner.run(_serve_proxy(proxy_settings, serving_settings))
     return None
 
 
@@ -134,7 +134,7 @@ async def _serve_proxy(proxy_settings: "ProxySettings", serving: Any) -> None:
     from elytron_http_shell.server import is_loopback, serve_watched
     from elytron_proxy import ProxyApp
 
-    settings, out = run_settings(), run_output()
+    settings, output = run_settings(), run_output()
     require_own_store(settings)
     async with open_session(settings, when_missing=WhenMissing.MAKE) as session:
         memory = session.runtime
@@ -147,24 +147,24 @@ async def _serve_proxy(proxy_settings: "ProxySettings", serving: Any) -> None:
                 "callers from other machines need an access key: create one with `elytron access add --kind user "
                 "--space <name> --label <name>`, and do not pass --development"
             )
-        is_open = serving.development or not has_keys
+        needs_no_key = serving.development or not has_keys
         admission = CallerAdmission(
             OperationDispatcher(memory),
-            authenticator=DevelopmentCallers() if is_open else keys,
+            authenticator=DevelopmentCallers() if needs_no_key else keys,
             shedding=FairPlaces(serving.bounds),
             attempts=WrongAttempts(memory.context.clock),
         )
-        mode = f"every caller on this machine, as {settings.space.value!r}" if is_open else "access keys"
+        mode = f"every caller on this machine, as {settings.space.value!r}" if needs_no_key else "access keys"
 
         def started(server: "StartedServer") -> None:
-            _tell_proxy(out, server, proxy_settings, settings.store.masked_value)
+            _tell_proxy(output, server, proxy_settings, settings.store.masked_value)
 
         app = ProxyApp(admission, proxy_settings)
         figures = (app.figures.prometheus_figures,)
         await serve_watched(app, admission, serving, started=started, mode=mode, figures=figures)
 
 
-def _tell_proxy(out: CommandOutput, server: "StartedServer", proxy_settings: "ProxySettings", store: str) -> None:
+def _tell_proxy(output: CommandOutput, server: "StartedServer", proxy_settings: "ProxySettings", store: str) -> None:
     servers = tuple(f"{one.prefix}={one.url}" if one.prefix else one.url for one in proxy_settings.upstreams)
     report = ProxyReport(address=server.address, mode=server.mode, store=store, upstreams=servers, pid=os.getpid())
     lines = (
@@ -175,5 +175,5 @@ def _tell_proxy(out: CommandOutput, server: "StartedServer", proxy_settings: "Pr
         f"  OpenAI clients: base URL {report.address}/v1; Anthropic's and Ollama's: {report.address}",
         f"  stop: Ctrl-C, or kill {report.pid}",
     )
-    out.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
+    output.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()

@@ -61,8 +61,8 @@ def words_command() -> None:
     """Generate twelve words and print them. They are not stored: write them down, then seal the space with them."""
     from elytron.secrets.space_secrets import SpaceSecrets
 
-    words = SpaceSecrets.fresh_words().get_secret_value()
-    run_output().report(SecretWords(words=words), lambda console, _: console.print(words, soft_wrap=True))
+    secret_words = SpaceSecrets.fresh_words().get_secret_value()
+    run_output().report(SecretWords(words=secret_words), lambda console, _: console.print(secret_words, soft_wrap=True))
 
 
 @secret_group.command("seal")
@@ -129,11 +129,18 @@ def status_command(*, url: str | None, key: str | None) -> None:
 @common_options
 def change_command(*, passphrase: bool, is_new_passphrase: bool, url: str | None, key: str | None) -> None:
     """Replace your secret with another one, without rewriting the sealed data."""
-    old = _asked_secret(is_passphrase=passphrase)
-    new = _asked_secret(is_passphrase=is_new_passphrase, twice=True, what="new ")
-    secret = SentSecret(words=old.words, passphrase=old.passphrase, new_words=new.words, new_passphrase=new.passphrase)
+    old_secret = _asked_secret(is_passphrase=passphrase)
+    new_secret = _asked_secret(is_passphrase=is_new_passphrase, twice=True, what="new ")
+    secret_change = SentSecret(
+        words=old_secret.words,
+        passphrase=old_secret.passphrase,
+        new_words=new_secret.words,
+        new_passphrase=new_secret.passphrase,
+    )
 
-    _change_secret(url, key, "/change", secret, lambda secrets, space: secrets.change(space, **secret.model_dump()))
+    _change_secret(
+        url, key, "/change", secret_change, lambda secrets, space: secrets.change(space, **secret_change.model_dump())
+    )
 
 
 @secret_group.command("rotate")
@@ -207,9 +214,9 @@ def _change_secret(
     when_missing: WhenMissing = WhenMissing.REFUSE,
     method: str = "POST",
 ) -> None:
-    out = run_output()
+    output = run_output()
     if url is not None:
-        _tell_status(out, asyncio.run(_ask_server(url, key, path, secret or SentSecret(), method=method)))
+        _tell_status(output, asyncio.run(_ask_server(url, key, path, secret or SentSecret(), method=method)))
         return
     settings = run_settings()
 
@@ -217,7 +224,7 @@ def _change_secret(
         async with open_session(settings, when_missing=when_missing, loads_search=False) as session:
             return await work(session.runtime.secrets, settings.space.value)
 
-    _tell_status(out, asyncio.run(whole()))
+    _tell_status(output, asyncio.run(whole()))
 
 
 async def _ask_server(url: str, key: str | None, path: str, secret: SentSecret, *, method: str) -> SecretStatus:
@@ -238,9 +245,9 @@ async def _ask_server(url: str, key: str | None, path: str, secret: SentSecret, 
         await transport.close()
 
 
-def _tell_status(out: CommandOutput, status: SecretStatus) -> None:
+def _tell_status(output: CommandOutput, status: SecretStatus) -> None:
     rows = [("space", status.space), ("state", status.state.value)]
     rows += [("secret", f"{status.kind}, {status.derivation}")] if status.kind else []
     rows += [("unlocked until", tables_layout.minute_text(status.until))] if status.until is not None else []
     rows += [("granted until", tables_layout.minute_text(status.grant_until))] if status.grant_until is not None else []
-    out.report(status, lambda console, _: tables_layout.show_pairs(console, rows))
+    output.report(status, lambda console, _: tables_layout.show_pairs(console, rows))

@@ -257,25 +257,25 @@ def serve_command(
 
     log_to_stderr(style, log_level, extra="agent" if values["agent_models"] else "proxy" if llm_upstreams else "server")
     without_core_dumps()
-    settings, out = run_settings(), run_output()
+    settings, output = run_settings(), run_output()
     require_own_store(settings)
     if workers > 1:
-        return _serve_by_workers(workers, values["host"], values["port"], settings, out)
+        return _serve_by_workers(workers, values["host"], values["port"], settings, output)
     values["operator_key"] |= first_key_file is not None
-    serving = ServingSettings(
+    serving_settings = ServingSettings(
         **{name: values.pop(name) for name in _SERVING},
         names=frozenset((*names, *_node_hosts(node_url))),
         trusted_proxies=frozenset(proxies),
         is_described_to_all=is_public,
         bounds=LoadBounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute),
     )
-    is_off = bool({"all", "embedding"} & set(values["agent_off"]))
-    rag = rag_settings(values.pop("rag_limits"), is_off=is_off)
+    is_embedding_off = bool({"all", "embedding"} & set(values["agent_off"]))
+    rag = rag_settings(values.pop("rag_limits"), is_off=is_embedding_off)
     agent = _agent_settings(**{name: values.pop(name) for name in _AGENT_OPTIONS})
     llm = _proxy_settings(llm_upstreams, llm_peers, llm_passed)
     surfaces = SurfaceOptions(llm=llm, agent=agent, rag=rag, node_url=node_url, **values)
 
-    server_key = read_server_key() if serving.descriptor is not None else None
+    server_key = read_server_key() if serving_settings.descriptor is not None else None
 
     async def work() -> None:
         async with open_session(
@@ -284,8 +284,8 @@ def serve_command(
             if server_key is not None:
                 session.runtime.secrets.share_sessions(server_key)
             hosted_console = console_host(settings, session.runtime) if console else None
-            async with open_surfaces(session.runtime, replace(surfaces, console=hosted_console)) as more:
-                await serve_session(session, serving, more, settings, out, key_file=first_key_file)
+            async with open_surfaces(session.runtime, replace(surfaces, console=hosted_console)) as extras:
+                await serve_session(session, serving_settings, extras, settings, output, key_file=first_key_file)
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(work())
@@ -304,29 +304,29 @@ def _node_hosts(url: str | None) -> tuple[str, ...]:
     return (node_host(url),)
 
 
-def _serve_by_workers(count: int, host: str, port: int, settings: RunSettings, out: CommandOutput) -> int:
+def _serve_by_workers(count: int, host: str, port: int, settings: RunSettings, output: CommandOutput) -> int:
     """Serve with several processes, started with this one's arguments; return the exit code."""
     from elytron_http_shell.server import bound_socket, listening_address
 
     require_workers(settings.store.value)
-    with bound_socket(host, port) as listening, ExitStack() as stack:
-        address = listening_address(listening)
+    with bound_socket(host, port) as listening_socket, ExitStack() as stack:
+        address = listening_address(listening_socket)
 
         def ready(first: Mapping[str, Any], processes: Sequence[int]) -> None:
             # Only now, so that other commands find a server that answers.
             stack.enter_context(address_kept(settings.store.value, address))
             process_fields = {"pid": os.getpid(), "workers": tuple(processes), "protocols": tuple(first["protocols"])}
-            _tell_ready(out, ServeReport.model_validate({**first, **process_fields}))
+            _tell_ready(output, ServeReport.model_validate({**first, **process_fields}))
 
-        return asyncio.run(run_workers(sys.argv[1:], listening, count, ready))
+        return asyncio.run(run_workers(sys.argv[1:], listening_socket, count, ready))
 
 
 async def serve_session(
     session: CommandSession,
-    serving: "ServingSettings",
+    serving_settings: "ServingSettings",
     beside: OptionalSurfaces,
     settings: RunSettings,
-    out: CommandOutput,
+    output: CommandOutput,
     /,
     *,
     ready: Callable[[str], object] | None = None,
@@ -344,7 +344,7 @@ async def serve_session(
 
         def started(server: "StartedServer") -> None:
             # The process that started the workers records their address.
-            if serving.descriptor is None:
+            if serving_settings.descriptor is None:
                 stack.enter_context(address_kept(settings.store.value, server.address))
             else:
                 end_with_input(server.end)
@@ -353,7 +353,7 @@ async def serve_session(
                 key_text.write(f"{server.operator_key}\n")
                 key_text.flush()
                 report = report.model_copy(update={"operator_key": None, "operator_key_file": str(key_file)})
-            _tell_ready(out, report, has_key=serving.operator_key)
+            _tell_ready(output, report, has_key=serving_settings.operator_key)
             if ready is not None:
                 ready(f"{server.address}/console")
 
@@ -363,7 +363,7 @@ async def serve_session(
         )
         await served(
             session.runtime,
-            serving,
+            serving_settings,
             started=started,
             further=beside.further,
             authenticators=beside.authenticators,
@@ -396,10 +396,10 @@ def store_figures(url: str) -> Iterator[SurfaceFigure]:
     if path is None:
         return
     yield SurfaceFigure("elytron_store_bytes", "Bytes of the store's files.", size_on_disk(path))
-    at = latest_backup(path)
-    if at is not None:
+    backup_at = latest_backup(path)
+    if backup_at is not None:
         text = "Time of the latest `elytron backup` of the store, in seconds since 1970."
-        yield SurfaceFigure("elytron_backup_timestamp_seconds", text, at / 1000)
+        yield SurfaceFigure("elytron_backup_timestamp_seconds", text, backup_at / 1000)
 
 
 def _proxy_settings(
@@ -480,7 +480,7 @@ def log_to_stderr(style: str | None, level: str, /, *, extra: str = "server") ->
     configure_logs(LogStyle(style or ("console" if sys.stderr.isatty() else "json")), level=level)
 
 
-def _tell_ready(out: CommandOutput, report: ServeReport, *, has_key: bool = False) -> None:
+def _tell_ready(output: CommandOutput, report: ServeReport, *, has_key: bool = False) -> None:
     """Print where it listens, and reduce cyclic garbage collection from then on."""
     lines = [
         f"listening on {report.address}",
@@ -498,7 +498,7 @@ def _tell_ready(out: CommandOutput, report: ServeReport, *, has_key: bool = Fals
         lines.insert(4, f"  operator key, shown only once: {report.operator_key}")
     elif has_key:
         lines.insert(4, "  operator key: created earlier; `elytron access rotate` replaces it")
-    out.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
+    output.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()  # the process that started this one may read it through a pipe
     ease_collector()
 

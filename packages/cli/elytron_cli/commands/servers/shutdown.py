@@ -42,8 +42,8 @@ def stop_command(*, reason: str, server: NamedServer) -> None:
 
     Requires an operator's key, and must be run on the server's machine.
     """
-    is_given = click.get_current_context().get_parameter_source("url") is not ParameterSource.DEFAULT
-    url = server.url if is_given else _kept_address() or server.url
+    is_url_stated = click.get_current_context().get_parameter_source("url") is not ParameterSource.DEFAULT
+    url = server.url if is_url_stated else _kept_address() or server.url
     address = address_of(url, api_key=server.key, proxy=server.proxy)
     report = asyncio.run(shut_down(address, reason=reason))
     run_output().report(report, lambda console, _: console.print(f"stopping the server: process {report.pid}"))

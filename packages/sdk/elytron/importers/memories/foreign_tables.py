@@ -60,7 +60,8 @@ class TableRow:
 class WorkLimit:
     """Limits the work on a connection to another program's database by the size of its file.
 
-    A query beyond it ends with `sqlite3.OperationalError`, as does one for which `must_end` is true meanwhile.
+    A query beyond it ends with `sqlite3.OperationalError`, as does one for which `must_end` is true meanwhile. One that
+    reads a view, which runs whatever the file's author wrote, ends with `sqlite3.DatabaseError`.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class WorkLimit:
         self._remaining = _FREE_CALLS + size_bytes * _STEPS_PER_BYTE // _STEPS
         self._must_end = must_end
         connection.set_progress_handler(self._step, _STEPS)
+        connection.set_authorizer(_refuse_views)
         # Functions in a schema are not run unless SQLite knows them as harmless.
         connection.execute("PRAGMA trusted_schema = OFF")
 
@@ -155,19 +157,31 @@ def _decoded_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def open_database(path: Path, /, *, name: str) -> ForeignDatabase:
-    """Return the database at `path` with its plain tables. Raises UnreadableFile.
+def _refuse_views(
+    _action: int, _first: str | None, _second: str | None, _database: str | None, view: str | None
+) -> int:
+    return sqlite3.SQLITE_OK if view is None else sqlite3.SQLITE_DENY
 
-    Views, virtual tables and tables with computed columns are left out: they run whatever the file's author wrote.
+
+def plain_columns(connection: sqlite3.Connection, table: str, /) -> frozenset[str]:
+    """Return the columns of a plain table, or none.
+
+    Views, virtual tables and tables with computed columns are none: they run whatever the file's author wrote.
     """
+    # SQLite writes this prefix for plain tables only, and refuses a schema with other names than these.
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE %' AND name = ?"
+    if connection.execute(query, (table,)).fetchone() is None:
+        return frozenset()
+    query = "SELECT name, hidden FROM pragma_table_xinfo(?) LIMIT 1000"
+    columns = connection.execute(query, (table,)).fetchall()
+    return frozenset() if any(hidden for _, hidden in columns) else frozenset(str(name) for name, _ in columns)
+
+
+def open_database(path: Path, /, *, name: str) -> ForeignDatabase:
+    """Return the database at `path` with its plain tables. Raises UnreadableFile."""
     database = ForeignDatabase(path, name)
     with database.open() as connection:
-        # SQLite writes this prefix for plain tables only, and refuses a schema with other names than these.
-        plain = "type = 'table' AND sql LIKE 'CREATE TABLE %'"
-        names = connection.execute(f"SELECT name FROM sqlite_master WHERE {plain} LIMIT 1000").fetchall()  # noqa: S608
-        for (table,) in names:
-            query = "SELECT name, hidden FROM pragma_table_xinfo(?) LIMIT 1000"
-            columns = connection.execute(query, (table,)).fetchall()
-            if not any(hidden for _, hidden in columns):
-                database.tables[str(table)] = frozenset(str(column) for column, _ in columns)
+        for (table,) in connection.execute("SELECT name FROM sqlite_master LIMIT 1000").fetchall():
+            if columns := plain_columns(connection, str(table)):
+                database.tables[str(table)] = columns
     return database

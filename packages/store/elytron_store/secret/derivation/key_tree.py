@@ -35,8 +35,8 @@ class PrivateNode(NamedTuple):
     @property
     def public(self) -> bytes:
         """Return the compressed point of the key."""
-        private = ec.derive_private_key(int.from_bytes(self.key, "big"), ec.SECP256K1())
-        return private.public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
+        private_key = ec.derive_private_key(int.from_bytes(self.key, "big"), ec.SECP256K1())
+        return private_key.public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
 
     def child(self, index: int, /) -> Self:
         """Return the child `index`, hardened from `HARDENED` on. Raises ValueError if there is none."""

@@ -26,12 +26,12 @@ def terms_of_words(*, index: int = 0) -> DerivationTerms:
 
 def terms_of_passphrase(function: KeyDerivation | None = None, /) -> DerivationTerms:
     """Return new derivation terms of a key from a passphrase: Argon2id if the cipher library has it, else scrypt."""
-    derivation = function or (KeyDerivation.ARGON2ID if _has_argon2() else KeyDerivation.SCRYPT)
+    key_derivation = function or (KeyDerivation.ARGON2ID if _has_argon2() else KeyDerivation.SCRYPT)
     salt = os.urandom(SALT_BYTES)
-    if derivation is KeyDerivation.ARGON2ID:
-        return DerivationTerms(function=derivation, salt=salt, memory_kib=MEMORY_KIB, rounds=3, lanes=4)
+    if key_derivation is KeyDerivation.ARGON2ID:
+        return DerivationTerms(function=key_derivation, salt=salt, memory_kib=MEMORY_KIB, rounds=3, lanes=4)
     # With r = 8, scrypt uses one KiB per unit of cost.
-    return DerivationTerms(function=derivation, salt=salt, memory_kib=MEMORY_KIB, rounds=1, lanes=1)
+    return DerivationTerms(function=key_derivation, salt=salt, memory_kib=MEMORY_KIB, rounds=1, lanes=1)
 
 
 def require_passphrase(passphrase: str, /) -> None:
