@@ -117,6 +117,18 @@ def test_a_sealed_store_is_repaired_or_its_keys_reported_lost(stores: Path, engi
         assert run_words(url, *key, "add", "It was repaired.", space=space) == 0
 
 
+@pytest.mark.parametrize("name", ["m", "sealed"])
+def test_a_damaged_name_of_the_engine_is_repaired(stores: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(stores / name, tmp_path / "m")
+    manifest = tmp_path / "m/manifest.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b'"engine":"file"', b'"engine":"fiLe"'))
+    url, key = f"file:{tmp_path}/m", ("--key-file", str(stores / "keys.json")) if name == "sealed" else ()
+    assert run_words(url, *key, "inspect", "--check") == 13
+    assert run_words(url, *key, "inspect", "--repair") in {0, 13}
+    for space in BOTH:
+        assert run_words(url, *key, "recall", "which berth has boat 7?", space=space) == 0
+
+
 def test_intact_content_is_served_again_and_the_damaged_file_preserved(stores: Path, tmp_path: Path) -> None:
     data = (stores / "m.db").read_bytes()
     (tmp_path / "m.db").write_bytes(bytes(4_096) + data[4_096:])  # the header and the schema are gone

@@ -65,8 +65,8 @@ def read_manifest(data: bytes, /) -> StoreManifest:
     return manifest
 
 
-def known_manifest(data: bytes, /) -> StoreManifest | None:
-    """Return the manifest in `data`, None if it is unreadable, or names a profile unknown to this build.
+def known_manifest(data: bytes, /, *, engine: str) -> StoreManifest | None:
+    """Return the manifest in `data`, None if it is unreadable, or names another engine or an unknown profile.
 
     A repair then writes a new one. Raises StoreNewer.
     """
@@ -75,7 +75,7 @@ def known_manifest(data: bytes, /) -> StoreManifest | None:
         ProfileName(manifest.profile)
     except (StoreForeign, ValueError):
         return None
-    return manifest
+    return manifest if manifest.engine == engine else None
 
 
 def require_match(manifest: StoreManifest, /, *, engine: str, profile: str | None, sealed: bool) -> None:

@@ -267,7 +267,7 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
     problems: list[StoreProblem] = []
     with while_reading("the store"):
         manifest_bytes = paths.manifest.read_bytes() if paths.manifest.exists() else b""
-    if known_manifest(manifest_bytes) is None:
+    if known_manifest(manifest_bytes, engine=ENGINE) is None:
         problems.append(StoreProblem(DamageKind.ENGINE, None, "the manifest", quarantined=repair))
         if repair:
             # With a wrong manifest, a sealed store would be opened, and written to, unsealed.

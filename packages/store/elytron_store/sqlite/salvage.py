@@ -22,7 +22,7 @@ from elytron_store.manifest import StoreManifest, known_manifest
 from elytron_store.private_files import create_empty, sync_path
 from elytron_store.sealed.records import SEALED_LOST, shows_seal
 from elytron_store.sqlite import blobs, quarantine, schema
-from elytron_store.sqlite.driver import ERRORS, Raw, is_busy, sqlite_library
+from elytron_store.sqlite.driver import ENGINE, ERRORS, Raw, is_busy, sqlite_library
 from elytron_store.sqlite.pages import Cell, DatabasePages, open_pages
 
 _ROWS_AT_ONCE = 500
@@ -194,7 +194,9 @@ class FileSalvage:
                 continue
             if table == "manifest":
                 with suppress(ElytronError, ValueError):
-                    self._manifest = (known_manifest(row[1]) if row[0] == "store" else None) or self._manifest
+                    self._manifest = (
+                        known_manifest(row[1], engine=ENGINE) if row[0] == "store" else None
+                    ) or self._manifest
             elif table not in _PROOFS or _PROOFS[table](row):
                 self._waiting[table].append(row)
                 if len(self._waiting[table]) == _ROWS_AT_ONCE:
