@@ -143,7 +143,7 @@ from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.admission_control import ConnectionBounds
 from elytron_core import limits
 from elytron_core.ids import SpaceId
-from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.servers.system_documents import PrincipalKind
 from elytron_http_shell.server import ServingSettings, served_http
 
 async def main():

@@ -24,7 +24,7 @@ OWNERS = {
         "http_shell/elytron_http_shell/server.py",
         # Commands without a server, and one that looks up nothing.
         "cli/elytron_cli/commands/servers/access.py",
-        "cli/elytron_cli/commands/servers/shutdown.py",
+        "cli/elytron_cli/commands/servers/proxy.py",
         "gateway/elytron_gateway/service.py",
     },
     "KeyQuotas": {"adapter/elytron_adapter/dispatch.py"},

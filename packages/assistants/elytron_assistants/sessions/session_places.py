@@ -82,9 +82,11 @@ def find_sources(
     host: AssistantHost, places: tuple[Path, ...], tally: ReadTally, stack: ExitStack, /
 ) -> list[SessionSource]:
     """Return an assistant's sessions in `places`. Databases stay open until `stack` closes."""
-    reader = READERS.get(host)
     sources: list[SessionSource] = []
-    for place in places if reader is not None else ():
+    reader = READERS.get(host)
+    if reader is None:
+        return sources
+    for place in places:
         try:
             sources += reader(place, tally, stack)
         except sqlite3.Error:  # a damaged database, of which some queries may have worked

@@ -26,7 +26,6 @@ _MAIL_LINES: Final = 100_000
 """Maximum number of bytes and lines read of one mail. The text precedes the attachments."""
 _REQUIRED_HEADERS: Final = ("From", "Date", "Message-ID")
 """A text without any of these follows a line that only looks like the start of a mail."""
-_MAIL_LINES: Final = 100_000
 _LINE_BYTES: Final = 64 * 1024
 _PARTS: Final = 250
 _HEADER_CHARS: Final = 2_000
