@@ -55,3 +55,7 @@ def test_the_extra_all_includes_every_other_extra() -> None:
     extras = dict(PROJECT["optional-dependencies"])
     (whole,) = extras.pop("all")
     assert set(whole.removeprefix("elytron[").removesuffix("]").split(",")) == extras.keys() - APART
+
+
+def test_every_licence_file_exists() -> None:
+    assert [name for name in PROJECT["license-files"] if not (ROOT / name).is_file()] == []
