@@ -239,7 +239,7 @@ class ElytronStorage:
 
 @dataclass(frozen=True, slots=True)
 class _RecordCriteria:
-    """What a call asks of records; one that is None holds for all."""
+    """Conditions that a call states for records. None means no condition."""
 
     scope_prefix: str | None = None
     categories: Sequence[str] | None = None

@@ -27,8 +27,8 @@ def config_of(
 ) -> McpConfigReport:
     """Return the configuration for `host` to reach the server at `url`, or to start one over the settings' store.
 
-    Raises InvalidInput for a URL that is none, for a host that starts its servers itself, and for `sets` beside a URL:
-    a server chooses its tools.
+    Raises InvalidInput for an invalid URL, for a host that starts its servers itself, and for `sets` together with a
+    URL, because a server chooses its own tools.
     """
     tools_form = HOST_TABLE[host].tools
     if url is None:

@@ -109,7 +109,7 @@ class FileModelSettings:
     def change(self, change: ModelConfigChange, /) -> None:
         """Write the settings to the file.
 
-        Raises InvalidInput for a model that is none, PermissionRefused for a setting that an option or a variable
+        Raises InvalidInput for an unknown model, PermissionRefused for a setting that an option or a variable
         gives, StoreUnavailable if the file cannot be written.
         """
         new_settings = {name: text.strip() for name, text in change if text is not None}

@@ -102,7 +102,7 @@ async def get_runtime_skill(ctx: OperationContext, request: RuntimeSkillDetailRe
 async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditRequest, /) -> RuntimeSkillMutationReport:
     """Make the edit the skill's next revision. Raises NotFound.
 
-    A procedure that is none is refused in the report; an edit that changes nothing makes no revision.
+    An invalid procedure is refused in the report; an edit that changes nothing makes no revision.
     """
     texts = {
         "topic": request.topic,

@@ -13,7 +13,7 @@ CONVERSATIONS_KEPT = 1_024
 
 
 class LastBlocks:
-    """The running hashes of each conversation's last block, line by line; no word of it."""
+    """The running hashes of each conversation's last block, line by line. They contain no text."""
 
     def __init__(self) -> None:
         self._hashes: LruCache[tuple[SpaceId, ConversationKey], tuple[int, ...]] = LruCache(CONVERSATIONS_KEPT)
