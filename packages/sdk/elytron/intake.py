@@ -198,6 +198,8 @@ def scrub_json(body: str, /) -> str:
 
 def _scrub_body(body: str, findings: _FoundSecrets) -> str:
     findings.longest = max(findings.longest, len(body))
+    if _DATA.search(body) is None:
+        return _scrub_json_text(body, findings)
     data: list[str] = []
     mark = _unused_mark(body)
 
@@ -209,7 +211,7 @@ def _scrub_body(body: str, findings: _FoundSecrets) -> str:
     # place is recognised by its beginning.
     clean_body = _scrub_json_text(_DATA.sub(hide_data, body), findings)
     pattern = f".{{{_DATA_HEAD}}}{mark}([0-9]+)x"
-    return re.sub(pattern, lambda match: data[int(match[1])], clean_body) if data else clean_body
+    return re.sub(pattern, lambda match: data[int(match[1])], clean_body)
 
 
 def _unused_mark(body: str) -> str:
